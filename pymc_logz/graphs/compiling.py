@@ -161,29 +161,39 @@ def compile_graph(graph: tuple[Sequence[Variable], Sequence[Variable]], choice: 
     """Compile the inputs and outputs of a function for a backend."""
     has_boxes = calls_host(graph[1])
     if choice.mode is None and (has_boxes or suits_numpy(graph[1])):
-        choice = in_python(choice)
+        # NUMBA would take a minute
+        why = (
+            "NumPy computes it as it is, which takes less time than compiling; "
+            "compile_kwargs={'mode': 'NUMBA'} compiles, for long runs"
+        )
+        choice = choice._replace(mode=numpy_mode(), reason=f"{choice.reason}; {why}")
     function, backend = function_of(*graph, choice)
-    if backend in ("jax", "numpy"):
-        # the function keeps nothing between calls, so threads may share it
-        jitted = function.vm.jit_fn
-        if backend == "numpy":
-            dry = (lambda *_: None) if has_boxes else None
-            return Compiled(jitted, backend, choice.reason, dry=dry)
+    if backend == "jax":
         import jax
 
-        jitted = jax.jit(partial(jitted), compiler_options=xla_options(function.maker.fgraph))
-        if not has_boxes:
-            return Compiled(jitted, backend, choice.reason)
         # finds out whether JAX can compute it
-        shapes = partial(jax.eval_shape, jitted)
-        return Compiled(raising_as_called(jitted), backend, choice.reason, dry=shapes)
+        dry = jax.eval_shape if has_boxes else None
+        return _on_jax(partial(function.vm.jit_fn), function, choice, dry)
 
     def copied(*values: Any) -> list[np.ndarray]:
         # NUMBA compiles anew, for half a minute, for parts of arrays that are not contiguous
         return [np.array(out) for out in function(*(np.asarray(v, order="C") for v in values))]
 
-    call = one_at_a_time(copied)
+    call = function.vm.jit_fn if backend == "numpy" else one_at_a_time(copied)
     return Compiled(call, backend, choice.reason, dry=(lambda *_: None) if has_boxes else None)
+
+
+def _on_jax(
+    call: Callable[..., Any], function: Any, choice: Choice, dry: Callable[..., Any] | None
+) -> Compiled:
+    """Calls of a function, compiled by XLA; where it has black boxes, ``dry`` tries it."""
+    import jax
+
+    # the jitted function keeps nothing between calls, so threads may share it
+    jitted = jax.jit(call, compiler_options=xla_options(function.maker.fgraph))
+    if dry is None:
+        return Compiled(jitted, "jax", choice.reason)
+    return Compiled(raising_as_called(jitted), "jax", choice.reason, dry=partial(dry, jitted))
 
 
 def xla_options(graph: Any) -> dict[str, str]:
@@ -198,15 +208,6 @@ def n_operations(graph: Any) -> int:
     """Operations of a graph, those inside of others included."""
     inner = (getattr(node.op, "fgraph", None) for node in graph.apply_nodes)
     return len(graph.apply_nodes) + sum(n_operations(one) for one in inner if one is not None)
-
-
-def in_python(choice: Choice) -> Choice:
-    """The same choice for a small model, or one that calls Python: NUMBA would take a minute."""
-    why = (
-        "NumPy computes it as it is, which takes less time than compiling; "
-        "compile_kwargs={'mode': 'NUMBA'} compiles, for long runs"
-    )
-    return choice._replace(mode=numpy_mode(), reason=f"{choice.reason}; {why}")
 
 
 def bytes_computed(
@@ -279,13 +280,13 @@ def compile_loop(
         if choice.is_jax:
             return _jax_loop(step, n_steps, choice)
         if calls_host(step.outputs) and runs_python(choice.mode):
-            return _numpy_loop(step, in_python(choice) if choice.mode is None else choice)
+            return _numpy_loop(step, choice)
         if choice.mode is None and suits_numpy(step.outputs):
             state, sequences, constants = step.split(trial_inputs)
             values = [*state, *(np.asarray(part[0]) for part in sequences), *constants]
             # of larger steps a call of many takes longer than NUMBA takes to compile
             if bytes_computed(step.inputs, step.outputs, values) <= 2**24:
-                return _numpy_loop(step, in_python(choice))
+                return _numpy_loop(step, choice)
         return compile_graph(_scan(step, n_steps), choice)
 
     trial = [np.array(n_steps), *trial_inputs]
@@ -312,7 +313,7 @@ def _jax_loop(step: Step, n_steps: int, choice: Choice) -> Compiled:
     import jax
     import jax.numpy as jnp
 
-    function, backend = function_of(step.inputs, step.outputs, choice)
+    function, _ = function_of(step.inputs, step.outputs, choice)
     one_step, n_state = function.vm.jit_fn, len(step.state)
 
     def loop(n_asked: Any, *values: Any) -> list[Any]:
@@ -332,15 +333,10 @@ def _jax_loop(step: Step, n_steps: int, choice: Choice) -> Compiled:
         state, traces = jax.lax.fori_loop(0, n_asked, body, (tuple(state), traces))
         return [*state, *traces]
 
-    # the jitted function keeps nothing between calls, so threads may share it
-    jitted = jax.jit(loop, compiler_options=xla_options(function.maker.fgraph))
-    if not calls_host(step.outputs):
-        return Compiled(jitted, backend, choice.reason)
-
-    def no_steps(n_asked: Any, *values: Any) -> Any:
+    def no_steps(jitted: Any, n_asked: Any, *values: Any) -> Any:
         return jitted(np.zeros_like(n_asked), *values)
 
-    return Compiled(raising_as_called(jitted), backend, choice.reason, dry=no_steps)
+    return _on_jax(loop, function, choice, no_steps if calls_host(step.outputs) else None)
 
 
 def _scan(step: Step, n_steps: int) -> tuple[list[Any], list[Any]]:
@@ -366,6 +362,5 @@ def _scan(step: Step, n_steps: int) -> tuple[list[Any], list[Any]]:
         strict=True,
     )
     n_state = len(step.state)
-    looped = replace(step, sequences=sequences)
-    inputs = [n_asked, *looped.inputs]
+    inputs = [n_asked, *step.state, *sequences, *step.constants]
     return inputs, [*(trace[-1] for trace in traces[:n_state]), *traces[n_state:]]

@@ -175,14 +175,10 @@ class HostCall(Op):
         """Shapes of the outputs for inputs of these shapes; by a call where nothing says them."""
         if self.core is not None:
             core: Any = self.core.op
-            n_axes = [
-                len(shape) - var.type.ndim
-                for shape, var in zip(shapes, self.core.inputs, strict=True)
-            ]
-            lead = np.broadcast_shapes(
-                *(shape[:n] for shape, n in zip(shapes, n_axes, strict=True))
-            )
-            single = tuple(shape[n:] for shape, n in zip(shapes, n_axes, strict=True))
+            pairs = zip(shapes, self.core.inputs, strict=True)
+            cuts = [(shape, len(shape) - var.type.ndim) for shape, var in pairs]
+            lead = np.broadcast_shapes(*(shape[:n] for shape, n in cuts))
+            single = tuple(shape[n:] for shape, n in cuts)
             return tuple((*lead, *shape) for shape in core.output_shapes(self.core, single))
         declared = tuple(out.type.shape for out in node.outputs)
         if not any(None in shape for shape in declared):

@@ -62,7 +62,11 @@ def switch_before_function(fgraph: FunctionGraph, node: Apply) -> list[Variable]
     if len(first.inputs) != len(second.inputs):  # products and sums of any number
         return None
     pairs = list(zip(first.inputs, second.inputs, strict=True))
-    unequal = [i for i, (one, other) in enumerate(pairs) if not _same(one, other)]
+    unequal = [
+        i
+        for i, (one, other) in enumerate(pairs)
+        if one is not other and not (isinstance(one, Constant) and one.equals(other))
+    ]
     if not isinstance(first.op, Elemwise) or len(unequal) != 1:
         return None
     if all(_is_smaller(branch, node.outputs[0]) for branch in branches):
@@ -71,11 +75,6 @@ def switch_before_function(fgraph: FunctionGraph, node: Apply) -> list[Variable]
     inputs[unequal[0]] = pt.switch(condition, *pairs[unequal[0]])
     chosen = first.op(*inputs)
     return [chosen] if node.outputs[0].type.is_super(chosen.type) else None
-
-
-def _same(one: Variable, other: Variable) -> bool:
-    both_constant = isinstance(one, Constant) and isinstance(other, Constant)
-    return one is other or (both_constant and one.equals(other))
 
 
 @node_rewriter([Elemwise])

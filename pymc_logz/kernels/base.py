@@ -32,12 +32,6 @@ class KernelState(NamedTuple):
     """The path at ``position``."""
 
 
-def take_rows(state: KernelState, chosen: np.ndarray | slice) -> KernelState:
-    """The rows of a state that these indices choose, as NumPy arrays; rows may repeat."""
-    parts = [np.asarray(part)[chosen] for part in (*state[:2], *state.evaluation)]
-    return KernelState(parts[0], parts[1], Evaluation(*parts[2:]))
-
-
 class KernelInfo(NamedTuple):
     """What a reader of the run may want to know of a step; the algorithm never reads it.
 

@@ -27,10 +27,8 @@ LOCK = ".lock"
 """Name of what is no record."""
 
 
-def check_path(path: Any) -> Path | None:
-    """Where a checkpoint is to be; None for none."""
-    if path is None:
-        return None
+def check_path(path: Any) -> Path:
+    """Where a checkpoint is to be."""
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"checkpoint={path!r} must be a path, such as 'run.zarr'")
     if find_spec("zarr") is None:
@@ -274,8 +272,5 @@ def differences(found: Any, wanted: Any, name: str = "") -> Iterator[str]:
             inner = f"{name} {key!r}" if name else str(key)
             yield from differences(found.get(key), wanted.get(key), inner)
     elif found != wanted:
-        yield f"{name}: {_short(found)} there, {_short(wanted)} here"
-
-
-def _short(value: Any) -> str:
-    return "nothing" if value is None else f"{value!r:.80}"
+        there, here = ("nothing" if one is None else f"{one!r:.80}" for one in (found, wanted))
+        yield f"{name}: {there} there, {here} here"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from pymc_logz.bits.energies import BinaryEnergy
 
-CHAIN = re.compile(r"(?P<name>.+)\.chain-(?P<chain>\d+)\.(?P<state>\d+)")
+CHAIN = re.compile(r"(?P<chain>.+\.chain-\d+)\.(?P<state>\d+)")
 """Names of groups that are states of chains."""
 MODEL = re.compile(r"model-\d+")
 """Names of checkpoints within that of several models."""
@@ -128,7 +128,7 @@ def resume(path: str | os.PathLike) -> KeptRun:
         if (found := CHAIN.fullmatch(entry.name)) is None:
             records.append(entry.name)
             continue
-        name, state = f"{found['name']}.chain-{found['chain']}", int(found["state"])
+        name, state = found["chain"], int(found["state"])
         newest[name] = max(newest.get(name, (-1, entry)), (state, entry))
     counted = {name: _counts(entry) for name, (_, entry) in newest.items()}
     chains = within | {name: counts for name, counts in counted.items() if counts is not None}

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -28,9 +27,9 @@ def begin_long_run(
     checkpoint: Any, random_seed: Any, **how: Any
 ) -> tuple["LongRunning", np.random.Generator | Any]:
     """How chains are run, and a seed: that of the checkpoint where none is given."""
-    path = check_path(checkpoint)
-    if path is None:
+    if checkpoint is None:
         return LongRunning(**how), random_seed
+    path = check_path(checkpoint)
     is_kept = random_seed is None and path.exists()
     state = begun_with(path, SEED) if is_kept else state_of(random_generator(random_seed))
     rng = generator_at(state)
@@ -43,15 +42,12 @@ class LongRunning(Running):
 
     executor: Any = None
     """Any ``concurrent.futures.Executor``; None is threads of this process."""
-    checkpoint: Path | None = None
-    """Where a run is to be kept."""
     seed: Mapping[str, Any] | None = None
     """State of the generator that it is begun with, if it is kept."""
     time_limit: float | None = None
     """Seconds without an answer after which a run is given up."""
     check_reproducible: bool = False
     """Whether one chain is run again here, and compared."""
-    seconds: float | None = field(default_factory=lambda: SECONDS)
 
     def __post_init__(self) -> None:
         check_executor(self.executor)
@@ -60,12 +56,6 @@ class LongRunning(Running):
     def n_workers(self) -> int:
         """How many chains are run at a time."""
         return self.cores if self.executor is None else n_workers(self.executor)
-
-    def refuse(self, where: str, *names: str) -> None:
-        """Raise a ValueError if one of these options is given where it does not apply."""
-        for name in names:
-            if getattr(self, name) is not None:
-                raise ValueError(f"{name} does not apply {where}")
 
     @contextmanager
     def kept(self, settings: Any, *of_what: Any, **arrays: np.ndarray | None) -> Iterator[Self]:
@@ -83,12 +73,6 @@ class LongRunning(Running):
         with Keeper.opened(self.checkpoint, identity, begun) as keeper:
             yield replace(self, keeper=keeper)
             keeper.finish()
-
-    def noted(self, tree: Any) -> Any:
-        """A tree that says where its run is kept, if it is."""
-        if self.checkpoint is not None:
-            tree.attrs["checkpoint"] = str(self.checkpoint.absolute())
-        return tree
 
     def run(
         self,
@@ -190,7 +174,7 @@ class _Drive:
         takes_course = takes_course or self.to_send > 0
         self.to_send -= 1
         job = self.outcomes[name].job
-        self.workers.submit(name, Task(self.course, job, self.how.seconds, takes_course))
+        self.workers.submit(name, Task(self.course, job, SECONDS, takes_course))
 
     def _keep(self, name: str, answer: Answer) -> None:
         one = self.outcomes[name]

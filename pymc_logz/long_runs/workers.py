@@ -204,10 +204,10 @@ def _reduced_moves(moves: MovesOfRows) -> tuple[Any, ...]:
 
 def _bare(moves: MovesOfRows) -> MovesOfRows:
     """Moves without what is compiled, and without draws of the reference."""
-    bare = copy.copy(moves)
+    path = replace(moves.given_path, sample_reference=no_draws)
+    bare = moves.changed(given_path=path, work=Work())
     for compiled in ("compiled", "path"):
-        bare.__dict__.pop(compiled, None)
-    bare.given_path, bare.work = replace(moves.given_path, sample_reference=no_draws), Work()
+        vars(bare).pop(compiled, None)
     return bare
 
 
@@ -245,10 +245,16 @@ class Store:
 
     def take_in(self, pickles: Mapping[str, bytes]) -> None:
         """Unpack what is not there yet."""
+        store = self
+
+        class Unpickler(pickle.Unpickler):
+            def persistent_load(self, token: str) -> Any:
+                return store.get(token)
+
         with self._lock:
             for token, contents in pickles.items():
                 if token not in self._kept:
-                    self._kept[token] = self._unpacked(contents)
+                    self._kept[token] = Unpickler(io.BytesIO(contents)).load()
             while len(self._kept) > max(self._most, len(pickles)):
                 self._kept.popitem(last=False)
 
@@ -258,15 +264,6 @@ class Store:
             if token in self._kept:
                 self._kept.move_to_end(token)
             return self._kept.get(token)
-
-    def _unpacked(self, contents: bytes) -> Any:
-        store = self
-
-        class Unpickler(pickle.Unpickler):
-            def persistent_load(self, token: str) -> Any:
-                return store.get(token)
-
-        return Unpickler(io.BytesIO(contents)).load()
 
 
 HERE = Store()
@@ -278,12 +275,12 @@ type Answer = tuple[Any, Any]
 
 
 class Task:
-    """A job to be carried on with for so many seconds (None: to its end), here or elsewhere.
+    """A job to be carried on with for so many seconds, here or elsewhere.
 
     Only if it is to it takes the course along; the answer of a process without it is None.
     """
 
-    def __init__(self, course: Part, job: Any, seconds: float | None, takes_course: bool) -> None:
+    def __init__(self, course: Part, job: Any, seconds: float, takes_course: bool) -> None:
         self.course, self.job, self.seconds, self.takes_course = course, job, seconds, takes_course
 
     def __call__(self) -> Answer:
@@ -296,7 +293,7 @@ class Task:
 
 
 def carried_on_there(
-    token: str, pickles: Mapping[str, bytes], job: Any, seconds: float | None, store: Store = HERE
+    token: str, pickles: Mapping[str, bytes], job: Any, seconds: float, store: Store = HERE
 ) -> Answer | None:
     """A job carried on with in another process, if the course is there."""
     store.take_in(pickles)
@@ -304,10 +301,9 @@ def carried_on_there(
     return None if course is None else carried_on(course, job, seconds)
 
 
-def carried_on(course: Any, job: Any, seconds: float | None) -> Answer:
+def carried_on(course: Any, job: Any, seconds: float) -> Answer:
     """A job after so many seconds of work at least, or at its end; compiling does not count."""
     course.compile()
-    work, deadline = Work(), None if seconds is None else time.monotonic() + seconds
-    enough = None if deadline is None else lambda: time.monotonic() >= deadline
-    job, part = job.advance(course.counted(work), enough)
+    work, deadline = Work(), time.monotonic() + seconds
+    job, part = job.advance(course.counted(work), lambda: time.monotonic() >= deadline)
     return replace(job, n_evaluations=job.n_evaluations + work.done), part

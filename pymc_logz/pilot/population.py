@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from pymc_logz.errors import PilotError
-from pymc_logz.kernels.base import Kernel, KernelState, Move, take_rows
+from pymc_logz.kernels.base import Kernel, KernelState, Move
 from pymc_logz.kernels.tuning import corrected_step_size
 from pymc_logz.paths.schedules import betas_between, next_beta
 from pymc_logz.pilot.scales import centred, population_correlation, population_scale
 from pymc_logz.runners.anneal import Plan
+from pymc_logz.runners.arrays import rows_of
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import count_moves
 from pymc_logz.weights import log_mean, normalise, systematic_resample
@@ -219,7 +220,7 @@ def resample(population: Population, weight: np.ndarray, rng: np.random.Generato
     chosen = np.concatenate(
         [i * n + systematic_resample(part, n, rng) for i, part in enumerate(parts)]
     )
-    population.state = take_rows(population.state, chosen)
+    population.state = rows_of(population.state, chosen)
     population.log_ratio = population.log_ratio[chosen]
 
 

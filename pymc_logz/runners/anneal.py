@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pymc_logz.kernels.base import Kernel, KernelState, Move
-from pymc_logz.runners.arrays import joined, trimmed
+from pymc_logz.runners.arrays import joined, rows_of
 from pymc_logz.runners.block import Block, Trace, launch_all
 from pymc_logz.runners.moves_of_rows import in_turn
 from pymc_logz.weights import weight_ess, weighted_mean
@@ -159,7 +159,7 @@ def set_out(block: Block, plan: Plan, start: np.ndarray) -> Underway:
     n_rows, stage = len(start), np.full((3, plan.n_temperatures + 1), np.nan)
     stage[2, 0] = n_rows
     tally = Tally(np.zeros(n_rows), np.zeros(n_rows), stage)
-    return Underway(0, tuple(block.portions(start)), tally)
+    return Underway(0, tuple(block.portions(block.initial_state(start))), tally)
 
 
 def go_on(
@@ -188,7 +188,8 @@ def go_on(
 
     for part, trace in in_turn(launch, done, n_moves, block.n_moves, report, enough):
         tally = _counted(tally, part, trace, increments, block.n_groups)
-    return Underway(done, tuple(trimmed(states, sizes)), tally)
+    pairs = zip(states, sizes, strict=True)
+    return Underway(done, tuple(rows_of(state, slice(size)) for state, size in pairs), tally)
 
 
 def arrived(plan: Plan, underway: Underway) -> Annealed:

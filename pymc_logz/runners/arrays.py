@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytensor.tensor as pt
 
-from pymc_logz.kernels.base import Kernel, KernelState, take_rows
+from pymc_logz.kernels.base import Kernel, KernelState
 from pymc_logz.paths.geometric import Evaluation
 
 
@@ -36,24 +36,27 @@ def mapped[R](function: Callable[[Any], Any], record: R) -> R:
     return filled(record, map(function, leaves(record)))
 
 
-def lengthened(array: Any, length: int, axis: int) -> Any:
-    """An array with its last row repeated, up to so many rows."""
-    n = array.shape[axis]
-    if n == length:
-        return array
-    return np.take(np.asarray(array), np.arange(length).clip(max=n - 1), axis)
+def rows_of[R](record: R, chosen: Any) -> R:
+    """The rows that indices or a slice choose, in NumPy arrays: waits for them; they may repeat."""
+    return mapped(lambda part: np.asarray(part)[chosen], record)
 
 
-def trimmed(states: Sequence[KernelState], sizes: Sequence[int]) -> list[KernelState]:
-    """Portions of rows without what they were filled up by, in NumPy arrays: waits for them."""
-    pairs = zip(states, sizes, strict=True)
-    return [take_rows(state, slice(size)) for state, size in pairs]
+def lengthened[R](record: R, length: int, axis: int) -> R:
+    """A record with the last row of each array repeated, up to so many rows."""
+
+    def longer(array: Any) -> Any:
+        if array.shape[axis] == length:
+            return array
+        return np.take(np.asarray(array), np.arange(length), axis, mode="clip")
+
+    return mapped(longer, record)
 
 
-def joined(states: Sequence[KernelState]) -> KernelState:
-    """Portions of rows as one, in NumPy arrays."""
-    columns = zip(*map(leaves, states), strict=True)
-    return filled(states[0], (np.concatenate(list(map(np.asarray, same))) for same in columns))
+def joined[R](records: Sequence[R], axis: int = 0) -> R:
+    """Records as one, in NumPy arrays: what each has lies one behind the other."""
+    columns = zip(*map(leaves, records), strict=True)
+    arrays = (np.concatenate(list(map(np.asarray, same)), axis) for same in columns)
+    return filled(records[0], arrays)
 
 
 def noise_of_row(kernel: Kernel, n_dims: int) -> Any:

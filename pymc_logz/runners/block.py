@@ -1,29 +1,26 @@
 """A block: many kernel moves compiled into one loop, with noise drawn by NumPy."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pytensor.tensor as pt
 
 from pymc_logz.graphs.compiling import Compiled, Step
-from pymc_logz.kernels.base import Kernel, KernelState, Move
-from pymc_logz.paths.geometric import AnnealingPath, Evaluation
+from pymc_logz.kernels.base import KernelState, Move
+from pymc_logz.paths.geometric import AnnealingPath
 from pymc_logz.runners.arrays import (
     along_rows,
-    filled,
     joined,
     largest_of,
     leaves,
     lengthened,
-    mapped,
-    noise_of_row,
+    rows_of,
     symbolic_noise,
     symbolic_state,
-    trimmed,
 )
-from pymc_logz.runners.moves_of_rows import Arguments, MovesOfRows, Work
+from pymc_logz.runners.moves_of_rows import Arguments, MovesOfRows
 from pymc_logz.seeds import generator_of_noise
 
 MOVES_PER_BLOCK = 8
@@ -46,18 +43,11 @@ class Block(MovesOfRows):
 
     A shorter list of moves is padded with moves that are not made. For ``n_rows`` see `portions`:
     other numbers work too, and are compiled for when they come. ``data`` (groups, D) are what
-    groups of rows bring along, if the path depends on it: see `given`. Evaluations are counted in
-    ``work``, and at most ``most_rows`` rows are computed together: see `limited`.
+    groups of rows bring along, if the path depends on it: see `given`.
     """
 
-    given_path: AnnealingPath
-    kernel: Kernel
-    n_rows: int = 256
-    compile_kwargs: Mapping[str, Any] | None = None
     data: np.ndarray | None = None
-    work: Work = field(default_factory=Work)
     most_moves: int = MOVES_PER_BLOCK
-    most_rows: int | None = None
     at_rest: tuple[int, Arguments] = field(default_factory=lambda: (0, []), repr=False)
     """Arguments of moves of so many rows that stay where they are."""
 
@@ -66,13 +56,9 @@ class Block(MovesOfRows):
             self.given_path = self.given_path.without_gradients()
         elif (columns := getattr(self.kernel, "columns", None)) is not None:
             self.given_path = self.given_path.with_gradients_by(columns)
-        n_dims, dense = self.given_path.n_dims, bool(self.kernel.dense)
-        self.cost_of_move = self.kernel.evaluations_per_move(n_dims)
-        # of one move of one row; the largest array decides how many moves memory has room for
-        self.noise_of_row = noise_of_row(self.kernel, n_dims)
+        super().__post_init__()
         affordable = MAX_NOISE_PER_BLOCK // max(1, self.n_rows * largest_of(self.noise_of_row))
         self.n_moves = int(np.clip(affordable, 1, self.most_moves))
-        self.scale_shape = (n_dims,) * (2 if dense else 1)
         self.n_groups, self.row_data = _per_row(self.data, self.n_rows)
 
     def _compile(self) -> Compiled:
@@ -91,11 +77,9 @@ class Block(MovesOfRows):
         n_groups, row_data = _per_row(data, n_rows)
         return self.changed(n_groups=n_groups, row_data=row_data)
 
-    def limited(self, n_bytes: int | None) -> "Block":
+    def limited(self, n_bytes: int) -> "Block":
         """The same moves, of as many rows together as these bytes have room for, one at least."""
         # counted is all that is computed of a row, as if nothing were freed or fused, and its noise
-        if n_bytes is None:
-            return self
         of_state = 8 * (
             8 * self.given_path.n_dims + self.n_moves * 2 * largest_of(self.noise_of_row)
         )
@@ -138,26 +122,13 @@ class Block(MovesOfRows):
             traced=leaves(Trace(new.evaluation.log_ratio, info.acceptance_rate)),
         )
 
-    @staticmethod
-    def initial_state(position: np.ndarray) -> KernelState:
-        """State that has not been evaluated yet."""
-        # its density is zero: the first move, of step size 0, evaluates the start, and is accepted
-        position = np.ascontiguousarray(position, dtype=float)
-        flat = np.full(position.shape[0], -np.inf)
-        zeros = np.zeros_like(position)
-        return KernelState(position, zeros, Evaluation(flat, flat, zeros, zeros))
-
-    def portions(self, position: np.ndarray) -> list[KernelState]:
-        """Rows (n, d) in portions of ``n_rows``, not evaluated yet; those with data in one."""
-        return self._split(self.initial_state(position))
-
-    def _split(self, state: KernelState) -> list[KernelState]:
+    def portions(self, state: KernelState) -> list[KernelState]:
+        """Rows in portions of ``n_rows``; those with data in one."""
         n = len(state.position)
         if self.row_data or n <= self.n_rows:
             return [state]
-        ends = range(self.n_rows, n, self.n_rows)
-        columns = (np.split(np.asarray(part), ends) for part in leaves(state))
-        return [filled(state, parts) for parts in zip(*columns, strict=True)]
+        starts = range(0, n, self.n_rows)
+        return [rows_of(state, slice(first, first + self.n_rows)) for first in starts]
 
     def _still_moves(self, n_moves: int) -> Move:
         """Moves at beta = 0 that stay where they are."""
@@ -189,10 +160,11 @@ class Block(MovesOfRows):
         self, state: KernelState, moves: Move, rng: np.random.Generator | None
     ) -> tuple[KernelState, Trace]:
         """Make at most ``n_moves`` moves, rows in portions; the noise is fresh with a generator."""
-        portions = self._split(state)
+        portions = self.portions(state)
         sizes = [len(portion.position) for portion in portions]
         states, trace = launch_all(self, portions, sizes, moves, rng)
-        return joined(trimmed(states, sizes)), trace()
+        pairs = zip(states, sizes, strict=True)
+        return joined([rows_of(state, slice(size)) for state, size in pairs]), trace()
 
     def launch(
         self, state: KernelState, moves: Move, rng: np.random.Generator | None, n_rows: int
@@ -210,11 +182,11 @@ class Block(MovesOfRows):
             n_drawn = n_rows if source is rng else n_computed
             noise = self.kernel.draw_noise(source, self.n_moves, n_drawn, self.given_path.n_dims)
             if n_computed > n_drawn:
-                noise = mapped(lambda part: lengthened(part, n_computed, axis=1), noise)
-            moves = Move(*(lengthened(part, self.n_moves, axis=0) for part in moves))
+                noise = lengthened(noise, n_computed, axis=1)
+            moves = lengthened(moves, self.n_moves, axis=0)
             of_moves = [*along_rows(moves, None), *along_rows(noise, 1)]
         if n_computed > len(state.position):
-            state = mapped(lambda part: lengthened(part, n_computed, axis=0), state)
+            state = lengthened(state, n_computed, axis=0)
         state, traced = self._launched(state, of_moves, n_asked, n_computed)
 
         def trace() -> Trace:
@@ -250,12 +222,10 @@ def launch_all(
     launched = [
         block.launch(state, moves, rng, size) for state, size in zip(states, sizes, strict=True)
     ]
-
-    def trace() -> Trace:
-        parts = zip(*(wait() for _, wait in launched), strict=True)
-        return Trace(*(np.concatenate(part, axis=1) for part in parts))
-
-    return [state for state, _ in launched], trace
+    return (
+        [state for state, _ in launched],
+        lambda: joined([wait() for _, wait in launched], axis=1),
+    )
 
 
 def _per_row(data: np.ndarray | None, n_rows: int) -> tuple[int, list[np.ndarray]]:

@@ -36,10 +36,15 @@ def climbed(
     how far rows are apart where they start, or of ``scale``, standard deviations of the target as
     far as they are known. A row stays after two small gains in a row.
     """
+
     # Nocedal & Wright (2006), Numerical Optimization, algorithm 7.4
+    def at(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        value, slope = density(rows)
+        return value, np.where(np.isfinite(slope), slope, 0.0)
+
     unit = np.maximum(start.std(axis=0), scale)
     rows, (n, d) = start.copy(), start.shape
-    value, slope = _at(density, rows)
+    value, slope = at(rows)
     # steps, falls of the slope along them, and one over their products: see `_uphill`
     history = (*np.zeros((2, memory, n, d)), np.zeros((memory, n)))
     length, n_small, (going,) = np.ones(n), np.zeros(n, dtype=int), np.nonzero(np.isfinite(value))
@@ -52,7 +57,7 @@ def climbed(
         step = unit * length[going, None] * _uphill(unit * slope[going], *known)
         step /= np.maximum(np.max(np.abs(step) / (0.25 * unit), axis=1, keepdims=True), 1.0)
         tried = rows[going] + np.where(np.isfinite(step), step, 0.0)
-        new_value, new_slope = _at(density, tried)
+        new_value, new_slope = at(tried)
         gain = new_value - value[going]
         better = gain > 0
         n_small[going] = np.where(gain > 0.02, 0, n_small[going] + better)
@@ -91,9 +96,3 @@ def _uphill(
         way += (part - one * (fall * way).sum(axis=1))[:, None] * step
     is_uphill = (way * slope).sum(axis=1) > 0
     return np.where(is_uphill[:, None], way, 0.5 * slope)
-
-
-def _at(density: Density, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Log density, and gradients with zeros for what is not finite."""
-    value, slope = density(rows)
-    return value, np.where(np.isfinite(slope), slope, 0.0)

@@ -4,7 +4,7 @@ import copy
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, Self
 
@@ -13,9 +13,9 @@ import numpy as np
 from pymc_logz.errors import says_if_interrupted
 from pymc_logz.graphs.compiling import Compiled, Step, compile_loop
 from pymc_logz.graphs.kept import settings_key
-from pymc_logz.kernels.base import Kernel
-from pymc_logz.paths.geometric import AnnealingPath
-from pymc_logz.runners.arrays import along_rows, filled, leaves, lengthened
+from pymc_logz.kernels.base import Kernel, KernelState
+from pymc_logz.paths.geometric import AnnealingPath, Evaluation
+from pymc_logz.runners.arrays import along_rows, filled, joined, leaves, noise_of_row
 
 Arguments = list[tuple[Any, int | None]]
 """Of compiled moves, each with the axis along which its rows lie; None if all rows share it."""
@@ -49,21 +49,16 @@ class Work:
     """
 
     def __init__(self) -> None:
-        self._done, self._lock = 0, threading.Lock()
+        self.done, self._lock = 0, threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process counts for itself."""
         return Work, ()
 
-    @property
-    def done(self) -> int:
-        """Evaluations so far."""
-        return self._done
-
     def add(self, n_evaluations: int) -> None:
         """Count more of them."""
         with self._lock:
-            self._done += n_evaluations
+            self.done += n_evaluations
 
     def record(self, pilot: int, kernel: Kernel, run: int | None = None) -> dict[str, int]:
         """Attributes of a result: evaluations of the pilot, of the run, and of checks after it.
@@ -78,26 +73,36 @@ class Work:
         return {f"pilot_{unit}": pilot, f"run_{unit}": run - pilot, **checks}
 
 
+@dataclass(eq=False)
 class MovesOfRows:
-    """A fixed number of moves of a batch of rows along a path, compiled when first needed."""
+    """A fixed number of moves of a batch of rows along a path, compiled when first needed.
+
+    Evaluations are counted in ``work``, and at most ``most_rows`` rows are computed together, or
+    any number of them.
+    """
 
     given_path: AnnealingPath
     """The path to be walked; see also `path`."""
     kernel: Kernel
-    compile_kwargs: Mapping[str, Any] | None
-    work: Work
-    n_rows: int
-    n_moves: int
-    most_rows: int | None
-    """Rows that are computed together at most; None for any number."""
-    cost_of_move: int
-    """Evaluations of the path at each row."""
-    row_data: Sequence[np.ndarray]
+    n_rows: int = 256
+    compile_kwargs: Mapping[str, Any] | None = None
+    work: Work = field(default_factory=Work)
+    most_rows: int | None = None
+    n_moves: int = field(init=False)
+    row_data: Sequence[np.ndarray] = field(init=False, repr=False)
     """Data that rows bring along, shape (n, D), if any."""
-    at_hand: tuple[Arguments, Arguments] = ([], [])
+    at_hand: tuple[Arguments, Arguments] = field(default=([], []), repr=False)
     """What all calls have been given, and the same where the function computes."""
     draws_reference: ClassVar[bool] = False
     """Whether the moves need draws of the reference."""
+
+    def __post_init__(self) -> None:
+        n_dims = self.given_path.n_dims
+        # evaluations of the path at each row
+        self.cost_of_move = self.kernel.evaluations_per_move(n_dims)
+        # of one move of one row; the largest array decides how many moves memory has room for
+        self.noise_of_row = noise_of_row(self.kernel, n_dims)
+        self.scale_shape = (n_dims,) * (2 if self.kernel.dense else 1)
 
     def compile(self) -> None:
         """Compile now, rather than when the moves are first made."""
@@ -149,6 +154,15 @@ class MovesOfRows:
     def _compile(self) -> Compiled:
         raise NotImplementedError
 
+    @staticmethod
+    def initial_state(position: np.ndarray) -> KernelState:
+        """State that has not been evaluated yet."""
+        # its density is zero: the first move, of step size 0, evaluates the start, and is accepted
+        position = np.ascontiguousarray(position, dtype=float)
+        flat = np.full(position.shape[0], -np.inf)
+        zeros = np.zeros_like(position)
+        return KernelState(position, zeros, Evaluation(flat, flat, zeros, zeros))
+
     def _together(self, n_rows: int) -> int:
         """Rows that are computed together, out of so many."""
         return n_rows if self.most_rows is None else min(n_rows, self.most_rows)
@@ -161,9 +175,7 @@ class MovesOfRows:
     def _left(self, same: Arguments) -> Arguments:
         """Arguments of all calls where the function computes, brought there once."""
         known, left = self.at_hand
-        if len(known) != len(same) or any(
-            a is not b for (a, _), (b, _) in zip(known, same, strict=True)
-        ):
+        if [id(array) for array, _ in known] != [id(array) for array, _ in same]:
             left = [(self.compiled.left(array), axis) for array, axis in same]
             self.at_hand = same, left
         return left
@@ -177,10 +189,7 @@ class MovesOfRows:
     ) -> Compiled:
         """Moves by this step, or by another one, that were tried on some of the rows."""
         some = np.arange(self._together(self.n_rows))
-        trial = [
-            array if axis is None else np.take(array, some, axis)
-            for array, axis in self._arguments(state, of_moves)
-        ]
+        trial = _rows_of(self._arguments(state, of_moves), some)
         return compile_loop(step, self.n_moves, self.compile_kwargs, trial, alternative)
 
     def _launched[State](
@@ -194,31 +203,23 @@ class MovesOfRows:
             outputs = list(call(*(array for array, _ in arguments)))
             self.work.add(n_asked * n_rows * self.cost_of_move)
             return filled(state, outputs[:n_state]), outputs[n_state:]
-        columns: list[list[np.ndarray]] = []
+        states, traces = [], []
         # each portion is waited for before the next one begins
         for first in range(0, n_rows, n_together):
-            n = min(n_together, n_rows - first)
-            # the last row again until there are so many
-            given = [
-                array
-                if axis is None
-                else lengthened(_part(array, axis, first, n), n_together, axis)
-                for array, axis in arguments
-            ]
-            # copied, so that nothing of the padding stays
-            found = enumerate(call(*given))
-            columns.append([np.array(_part(out, int(i >= n_state), 0, n)) for i, out in found])
-        outputs = [
-            np.concatenate(parts, axis=int(i >= n_state))
-            for i, parts in enumerate(zip(*columns, strict=True))
-        ]
-        self.work.add(n_asked * len(columns) * n_together * self.cost_of_move)
-        return filled(state, outputs[:n_state]), outputs[n_state:]
+            found = call(*_rows_of(arguments, np.arange(first, first + n_together)))
+            there = np.arange(min(n_together, n_rows - first))
+            states.append(_rows_of(along_rows(found[:n_state], 0), there))
+            traces.append(_rows_of(along_rows(found[n_state:], 1), there))
+        self.work.add(n_asked * len(states) * n_together * self.cost_of_move)
+        return filled(state, joined(states)), joined(traces, axis=1)
 
 
-def _part(array: Any, axis: int, first: int, n: int) -> np.ndarray:
-    """So many rows of an array, along an axis."""
-    return np.asarray(array)[(slice(None),) * axis + (slice(first, first + n),)]
+def _rows_of(arguments: Arguments, chosen: np.ndarray) -> list[Any]:
+    """Copies of rows of arrays; beyond the last one it is taken again."""
+    return [
+        array if axis is None else np.take(np.asarray(array), chosen, axis, mode="clip")
+        for array, axis in arguments
+    ]
 
 
 def in_turn[Trace](

@@ -8,6 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -129,16 +130,15 @@ class AnnealJob:
     ) -> tuple["AnnealJob", None]:
         """Rows further on; see `Job`."""
         rng, block, plan = generator_at(self.rng), course.block, course.plan
-        underway = self.underway
+        start, underway = self.start, self.underway
         if self.data is not None:
-            n_rows = len(self.start if underway is None else underway.tally.log_weight)  # type: ignore[arg-type]
-            block = block.given(self.data, n_rows)
-        if underway is None:
-            assert self.start is not None
-            start = self.start
+            rows: Any = start if underway is None else underway.tally.log_weight
+            block = block.given(self.data, len(rows))
+        if start is not None:
             if self.n_before:
                 start = stay_at_end(block, plan.reverse(), start, self.n_before, rng)
             underway = set_out(block, plan, start)
+        assert underway is not None
         underway = go_on(block, plan, underway, rng, report, enough)
         return replace(self, start=None, rng=state_of(rng), underway=underway), None
 
@@ -172,21 +172,22 @@ def run_tasks(
     """
     if not at_once and (cores == 1 or len(tasks) == 1):
         return _run_here(tasks)
-    results: list[object | None] = [None] * len(tasks)
     with ThreadPoolExecutor(min(cores, len(tasks))) as executor:
-        futures = {executor.submit(task): i for i, task in enumerate(tasks)}
+        futures = [executor.submit(task) for task in tasks]
         try:
             for future in as_completed(futures):
-                results[futures[future]] = future.result()
+                future.result()
         except KeyboardInterrupt:
-            _finish(list(futures), stop, at_once)
-            for future, i in futures.items():
-                # also those that ended while the others were being stopped
-                if not future.cancelled() and future.exception() is None:
-                    results[i] = future.result()
-            if all(result is None for result in results):
+            _finish(futures, stop, at_once)
+            # also of those that ended while the others were being stopped
+            if all(_result_of(future) is None for future in futures):
                 raise
-    return results
+    return [_result_of(future) for future in futures]
+
+
+def _result_of(future: Future) -> object | None:
+    """What a task came to; None if it failed, or was never begun."""
+    return None if future.cancelled() or future.exception() else future.result()
 
 
 def default_cores(cores: int | None, chains: int, executor: Any = None) -> int:
@@ -263,6 +264,8 @@ class Running:
     """Bytes of a process that chains may take to compute moves."""
     keeper: Any = None
     """What keeps the run, if anything does."""
+    checkpoint: Path | None = None
+    """Where a run is to be kept."""
 
     @property
     def n_workers(self) -> int:
@@ -271,6 +274,9 @@ class Running:
 
     def refuse(self, where: str, *names: str) -> None:
         """Raise a ValueError if one of these options is given where it does not apply."""
+        for name in names:
+            if getattr(self, name, None) is not None:
+                raise ValueError(f"{name} does not apply {where}")
 
     @contextmanager
     def kept(self, settings: Any, *of_what: Any, **arrays: np.ndarray | None) -> Iterator[Self]:
@@ -279,6 +285,8 @@ class Running:
 
     def noted(self, tree: "xr.DataTree") -> "xr.DataTree":
         """A tree that says where its run is kept, if it is."""
+        if self.checkpoint is not None:
+            tree.attrs["checkpoint"] = str(self.checkpoint.absolute())
         return tree
 
     def run(

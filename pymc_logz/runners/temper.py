@@ -1,6 +1,7 @@
 """Tempering: walkers whose inverse temperature moves along with their position, in one loop."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,9 +13,11 @@ from pymc_logz.kernels.base import KernelState, Move, draw_log_uniform
 from pymc_logz.runners.arrays import (
     along_rows,
     filled,
+    joined,
     largest_of,
     leaves,
     lengthened,
+    rows_of,
     symbolic_noise,
     symbolic_state,
 )
@@ -35,8 +38,7 @@ class Tables(NamedTuple):
 
     def moves(self, level: Any) -> Move:
         """What walkers at these levels (n,) do, each its own."""
-        parts = (self.betas, self.step_size, self.scale, self.refreshment)
-        return Move(*(part[level] for part in parts))
+        return Move(*(part[level] for part in self[:4]))
 
     def all_at(self, level: int) -> "Tables":
         """Tables whose every level has the settings of one: walkers then stay at its beta."""
@@ -78,17 +80,14 @@ def swap_levels(
     return level.ravel() + pt.switch(is_at, (up - down)[:, None, :], 0).sum(axis=2).ravel()
 
 
+@dataclass
 class FreshRows:
     """Independent draws of a reference, made many at a time, and handed out a few at a time."""
 
-    def __init__(
-        self,
-        draw: Callable[[np.random.Generator, int], np.ndarray],
-        rng: np.random.Generator,
-        n_per_batch: int,
-    ) -> None:
-        self.draw, self.rng, self.n_per_batch = draw, rng, n_per_batch
-        self.left: np.ndarray | None = None
+    draw: Callable[[np.random.Generator, int], np.ndarray]
+    rng: np.random.Generator
+    n_per_batch: int
+    left: np.ndarray | None = None
 
     def take(self, n: int) -> np.ndarray:
         """The next n rows, shape (n, d)."""
@@ -143,20 +142,14 @@ class TemperBlock(MovesOfRows):
         exchange: str = "gibbs",
         compile_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
-        self.given_path, self.kernel = block.path, block.kernel
-        self.scale_shape = block.scale_shape
-        self.noise_of_row = block.noise_of_row
-        self.work = block.work
-        self.cost_of_move = self.kernel.evaluations_per_move(self.given_path.n_dims)
-        self.n_levels, self.exchange = n_levels, exchange
-        self.n_rows = self.n_walkers = n_walkers
+        super().__init__(
+            block.path, block.kernel, n_walkers, compile_kwargs, block.work, block.most_rows
+        )
+        self.n_levels, self.n_walkers, self.exchange = n_levels, n_walkers, exchange
         # an even number, so that every block begins with the same kind of swaps
         affordable = MAX_NOISE_PER_BLOCK // (2 * n_walkers * largest_of(self.noise_of_row))
         self.n_moves = 2 * int(np.clip(affordable, 1, block.most_moves // 2))
         self.row_data = [np.repeat(part[:1], n_walkers, axis=0) for part in block.row_data]
-        self.initial_state = block.initial_state
-        self.compile_kwargs = compile_kwargs
-        self.most_rows = block.most_rows
         if exchange == "swap" and self.most_rows is not None:
             # walkers that swap are computed together
             self.most_rows = n_levels * max(1, self.most_rows // n_levels)
@@ -210,8 +203,7 @@ class TemperBlock(MovesOfRows):
         """Noise of the kernel, log uniforms that decide on levels, and settings of iterations."""
         shape = (n_moves, self.n_walkers)
         noise = self.kernel.draw_noise(rng, *shape, self.given_path.n_dims)
-        drawn = leaves((noise, draw_log_uniform(rng, shape)))
-        noise = [lengthened(part, self.n_moves, axis=0) for part in drawn]
+        noise = lengthened((noise, draw_log_uniform(rng, shape)), self.n_moves, axis=0)
         parity = np.arange(self.n_moves) % 2
         return [*along_rows(noise, 1), *along_rows((parity, tables), None)]
 
@@ -359,9 +351,8 @@ def walk_on(
 
 def whole_walk(parts: Sequence[Walk], n_iterations: int | None = None, every: int = 1) -> Walk:
     """Parts of one walk as one, with no more than so many iterations."""
-    joined = {
-        name: np.concatenate([getattr(part, name) for part in parts])[:n_iterations]
-        for name in Walk._fields
-    }
-    n_positions = None if n_iterations is None else n_iterations // every
-    return Walk(**{**joined, "position": joined["position"][:n_positions]})
+    walk = joined(parts)
+    if n_iterations is None:
+        return walk
+    position = walk.position[: n_iterations // every]
+    return rows_of(walk, slice(n_iterations))._replace(position=position)

@@ -10,10 +10,10 @@ from scipy.special import logsumexp, softmax
 
 from pymc_logz.estimators.draws import TemperedDraws
 from pymc_logz.estimators.tempering import rts_log_z
-from pymc_logz.kernels.base import Kernel, take_rows
+from pymc_logz.kernels.base import Kernel
 from pymc_logz.kernels.tuning import corrected_step_size
 from pymc_logz.runners.anneal import Plan
-from pymc_logz.runners.arrays import mapped
+from pymc_logz.runners.arrays import mapped, rows_of
 from pymc_logz.runners.temper import Tables, TemperBlock, Walk, Walkers, walk
 from pymc_logz.weights import log_mean, resampled
 
@@ -146,7 +146,7 @@ def climb_on(
             log_weight = step * part.log_ratio[-1]
             if log_weight.max() > -np.inf:
                 chosen = resampled(log_weight, rng)
-                walkers = Walkers(take_rows(walkers.state, chosen), walkers.level)
+                walkers = Walkers(rows_of(walkers.state, chosen), walkers.level)
         n_levels = k + 1
         if enough is not None and enough():
             break

@@ -61,7 +61,7 @@ def check_kept(kernel: BlockGibbs) -> None:
     rows, fresh = (mixed.sample_rows(rng, 1.0, n) for _ in range(2))
     path = path_between(other.path, one.path, rows)
     block = Block(path, kernel, n)
-    [state] = block.portions(rows)
+    state = block.initial_state(rows)
     moves = block._still_moves(4)._replace(beta=np.full(4, 0.4), step_size=np.array([0, 1, 1, 1.0]))
     end = np.asarray(block.run(state, moves, rng)[0].position)
     check_means({f"bit {j}": end[:, j] - fresh[:, j].mean() for j in range(end.shape[1])})

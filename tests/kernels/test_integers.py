@@ -109,7 +109,7 @@ def test_gradients_are_those_of_the_end() -> None:
     """Catches stale gradients after a whole number has moved."""
     path = mixed_path()
     block = Block(path, MIXED, 64)
-    [state] = block.portions(path.sample_reference(np.random.default_rng(1), 64))
+    state = block.initial_state(path.sample_reference(np.random.default_rng(1), 64))
     moves = block._still_moves(4)._replace(beta=np.ones(4), step_size=np.array([0, 1, 1, 1.0]))
     state, _ = block.run(state, moves, np.random.default_rng(2))
     again = block.looked_at(np.asarray(state.position))[0]
