@@ -1,5 +1,6 @@
 """Exceptions, warnings, interrupts, and the fixed sentence that explains each status."""
 
+import contextlib
 import logging
 import os
 import signal
@@ -376,4 +377,6 @@ def warn(message: str) -> None:
     """Emit an `EvidenceWarning` at the line outside this package that led to it, with its page."""
     anchor = anchor_of(message)
     more = f" [docs: learn/troubleshooting#{anchor}]" if anchor else ""
-    warnings.warn(message + more, EvidenceWarning, skip_file_prefixes=(PACKAGE,))
+    # contexts of this package that decorate have a line of contextlib between two of ours
+    ours = (PACKAGE, contextlib.__file__)
+    warnings.warn(message + more, EvidenceWarning, skip_file_prefixes=ours)

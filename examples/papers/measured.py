@@ -81,20 +81,32 @@ def pooled(truth):
     return float(value @ weight / weight.sum()), float(weight.sum() ** -0.5)
 
 
-def ten_times_fewer_sweeps(fast, slow, n):
-    """Error of a method with n sweeps over that of another with ten times n, 784 x 500 units.
+def off_at_784(*pairs):
+    """Errors of log Z of the machine of MNIST, by method and sweeps, and that of the truth.
 
-    Nothing where no run of either is kept.
+    Nothing where no run of one of them is kept.
     """
-    pair = ((fast, n), (slow, 10 * n))
-    if not (RESULTS / "rts_at_size_cd.json").exists():
-        return None, None, None
-    kept, units = units_of("rts_at_size_cd")
-    if "truth" not in kept or any(one not in units for one in pair):
-        return None, None, None
+    if not (RESULTS / "rts_at_size_mnist.json").exists():
+        return None
+    kept, units = units_of("rts_at_size_mnist")
+    if "truth" not in kept or any(one not in units for one in pairs):
+        return None
     log_z, error = pooled(kept["truth"])
-    off = (np.array([unit["log_z"] for unit in units[one]]) - log_z for one in pair)
-    return interval(ratio_of_errors, *off, error=error)
+    return [np.array([unit["log_z"] for unit in units[one]]) - log_z for one in pairs], error
+
+
+def ten_times_fewer_sweeps(fast, slow, n):
+    """Error of a method with n sweeps over that of another with ten times n, 784 x 500 units."""
+    if (found := off_at_784((fast, n), (slow, 10 * n))) is None:
+        return None, None, None
+    return interval(ratio_of_errors, *found[0], error=found[1])
+
+
+def ratio_of_bias(one, other, n):
+    """Mean error of a method with n sweeps over that of another, 784 x 500 units."""
+    if (found := off_at_784((one, n), (other, n))) is None:
+        return None, None, None
+    return interval(lambda a, b: abs(a.mean() / b.mean()), *found[0], error=found[1])
 
 
 def ratio_of_errors(fast, slow):

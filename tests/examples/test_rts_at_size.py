@@ -69,7 +69,7 @@ def test_errors_over_errors_of_ten_times_the_sweeps(
     for mcse in (1e-9, 0.1):
         truth = {name: {"log_z": 7.0, "mcse": mcse} for name in ("RTS", "bar")}
         kept = {"settings": {}, "truth": truth, "units": units}
-        (tmp_path / "rts_at_size_cd.json").write_text(json.dumps(kept))
+        (tmp_path / "rts_at_size_mnist.json").write_text(json.dumps(kept))
         value, *interval = measured.ten_times_fewer_sweeps("RTS", "AIS", 1000)
         assert value == pytest.approx(0.5)
         ends.append(interval)

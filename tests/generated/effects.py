@@ -84,6 +84,40 @@ def proportions(rng: np.random.Generator) -> Drawn:
 
 
 @family
+def few_trials(rng: np.random.Generator) -> Drawn:
+    """Subjects of one to three trials, most of which all fail or succeed, with a wide spread."""
+    n, trials = one_of(rng, 4, 12, 30, 60), one_of(rng, 1, 2, 3)
+    spread = one_of(rng, scales.half_cauchy, scales.half_normal)(one_of(rng, 2.5, 10.0))
+    effects = rng.normal(rng.normal(), one_of(rng, 2.0, 6.0), n)
+    y = rng.binomial(trials, 1 / (1 + np.exp(-effects)))
+    seen, counts = np.unique(y, return_counts=True)
+    ways = counts @ (gammaln(trials + 1) - gammaln(seen + 1) - gammaln(trials - seen + 1))
+
+    def build() -> pm.Model:
+        with pm.Model() as model:
+            mean, tau = pm.Normal("mean", 0, 2), spread.add("tau")
+            effect = pm.Normal("effect", mean, tau, shape=n)
+            pm.Binomial("y", trials, logit_p=effect, observed=pm.Data("data", y))
+        return model
+
+    # the likelihood of a wide spread is a step, of a width that falls with it
+    z, log_weights = pieces(-9.0, 9.0, 960)
+    log_prior = stats.norm.logpdf(z) + log_weights
+
+    def log_f(mean, s):
+        effect = mean[..., None] + np.exp(s)[..., None] * z
+        value = stats.norm.logpdf(mean, 0, 2) + spread.log_density(s) + ways
+        for successes, times in zip(seen, counts, strict=True):
+            log_p = successes * log_expit(effect) + (trials - successes) * log_expit(-effect)
+            value = value + times * logsumexp(log_p + log_prior, axis=-1)
+        return value
+
+    log_z, accuracy = box_log_integral(log_f, (-14.0, 14.0), (-12.0, 9.0), nodes=64)
+    about = {"n": n, "trials": trials, "spread": spread.about}
+    return Drawn(build, n + 2, log_z, accuracy, about)
+
+
+@family
 def separated(rng: np.random.Generator) -> Drawn:
     """A logistic regression whose outcomes a line separates, with wide or heavy priors."""
     n, cauchy = int(rng.integers(4, 20)), bool(rng.random() < 0.5)

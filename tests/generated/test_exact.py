@@ -236,6 +236,7 @@ BY_DRAWS = {
     "sinusoid": 3,
     "counts_with_effects": 6,
     "proportions": 6,
+    "few_trials": 6,
     "horseshoe": 5,
     "one_factor": 7,
     "smooth_curve": 3,
