@@ -1,6 +1,5 @@
 """Exceptions, warnings, interrupts, and the fixed sentence that explains each status."""
 
-import contextlib
 import logging
 import os
 import signal
@@ -378,5 +377,5 @@ def warn(message: str) -> None:
     anchor = anchor_of(message)
     more = f" [docs: learn/troubleshooting#{anchor}]" if anchor else ""
     # contexts of this package that decorate have a line of contextlib between two of ours
-    ours = (PACKAGE, contextlib.__file__)
+    ours = (PACKAGE, contextmanager.__code__.co_filename)
     warnings.warn(message + more, EvidenceWarning, skip_file_prefixes=ours)
