@@ -5,8 +5,9 @@ import os
 import signal
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from typing import Any
 
 PACKAGE = os.path.dirname(__file__) + os.sep
@@ -297,17 +298,24 @@ STATUS_SENTENCES = WITH_NUMBER | WITHOUT_NUMBER
 USABLE_STATUSES = frozenset(WITH_NUMBER)
 
 
-@contextmanager
-def says_if_interrupted(doing: str) -> Iterator[None]:
+def says_if_interrupted[**P, R](doing: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorator: an interrupt (Ctrl-C) says "while" what it came, and that nothing is kept."""
-    try:
-        yield
-    except KeyboardInterrupt as interrupt:
-        if interrupt.args:  # an inner function said it
-            raise
-        raise KeyboardInterrupt(
-            f"interrupted while {doing}: there is no result yet, and nothing is kept"
-        ) from None
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @wraps(function)
+        def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+            try:
+                return function(*args, **kwargs)
+            except KeyboardInterrupt as interrupt:
+                if interrupt.args:  # an inner function said it
+                    raise
+                raise KeyboardInterrupt(
+                    f"interrupted while {doing}: there is no result yet, and nothing is kept"
+                ) from None
+
+        return wrapped
+
+    return decorate
 
 
 @contextmanager
@@ -376,6 +384,4 @@ def warn(message: str) -> None:
     """Emit an `EvidenceWarning` at the line outside this package that led to it, with its page."""
     anchor = anchor_of(message)
     more = f" [docs: learn/troubleshooting#{anchor}]" if anchor else ""
-    # contexts of this package that decorate have a line of contextlib between two of ours
-    ours = (PACKAGE, contextmanager.__code__.co_filename)
-    warnings.warn(message + more, EvidenceWarning, skip_file_prefixes=ours)
+    warnings.warn(message + more, EvidenceWarning, skip_file_prefixes=(PACKAGE,))
