@@ -149,8 +149,8 @@ class Search:
         parts, cost = parts[:, cost > 0], cost[cost > 0]
         for _ in range(n_steps):
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-                blend = (shares[:, None] * parts).sum(axis=0)
-                slope = (parts * np.minimum(cost / blend**2, np.exp(large))).sum(axis=1)
+                blend = shares @ parts
+                slope = parts @ np.minimum(cost / blend**2, np.exp(large))
             shares = shares * np.sqrt(np.nan_to_num(slope))
             if not shares.sum() > 0:
                 return start
