@@ -132,6 +132,11 @@ class Conditionals:
             done = (left < TOLERANCE) & (kept | (promise < close))
             found[moving[done]] = True
             moving = moving[~done & (better | (promise < close))]
+        if self.skewed and found.any():
+            # that of the step before the last is another one where it changes fast
+            curved = self._curvature(outer[found], inner[found], slope[found], scales[found])
+            good = matrices.are_positive(curved)
+            precision[np.flatnonzero(found)[good]] = curved[good]
         log_det = matrices.factors(precision).log_det()
         log_marginal = value - 0.5 * log_det + 0.5 * n * np.log(2 * np.pi)
         found &= np.isfinite(log_marginal)
@@ -146,7 +151,7 @@ class Conditionals:
 
         Of a normal these are minus two. Columns that do not touch are moved together.
         """
-        away, widest = 2.0, 5.0
+        away, widest = 2.0, 10.0
         groups, factors = self.matrices.groups, self.matrices.factors(precision)
         sides = np.ones((*inner.shape, 2))
         for group, (side, sign) in product(range(groups.n), enumerate((-1.0, 1.0))):
