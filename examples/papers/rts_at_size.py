@@ -220,22 +220,20 @@ def ratio_of_sweeps(table, slow="AIS", fast="RTS"):
     return found
 
 
-def draw(table, seconds):
-    """Root mean square error against sweeps and against seconds."""
-    figure, axes = plt.subplots(1, 3, figsize=(12.5, 3.9), layout="constrained")
+def draw(table):
+    """Mean and root mean square error against sweeps."""
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3.9), layout="constrained")
     for name in table.index.unique("method"):
         of_one = table.xs(name, level="method").sort_index()
         style = {"color": COLOURS[name], "marker": "o", "ms": 4, "lw": 1.2, "label": name}
         sweeps = of_one.index.to_numpy()
         axes[0].errorbar(sweeps, of_one["mean"], 1.96 * of_one["sd_of_mean"], capsize=2, **style)
         axes[1].loglog(sweeps, of_one["rmse"].to_numpy(), **style)
-        axes[2].loglog([seconds[name, int(n)] for n in sweeps], of_one["rmse"].to_numpy(), **style)
     axes[0].axhline(0, color="0.1", lw=0.8)
     axes[0].set(xscale="log", ylabel="mean error of log Z, nats")
     axes[1].set_ylabel("root mean square error, nats")
-    for ax in axes[:2]:
+    for ax in axes:
         ax.set_xlabel("Gibbs sweeps of each of 100 chains")
-    axes[2].set_xlabel("seconds of processor time, all threads")
     axes[1].legend(frameon=False, fontsize=8)
     plain(*axes)
     return figure
@@ -276,7 +274,7 @@ def main(arguments=None):
         print(f"the two long runs differ by {z:.1f} errors: there is no truth to measure errors by")
     if {"AIS", "RTS"} <= set(table.index.unique("method")):
         print(f"sweeps of AIS for those of RTS, at the same error: {ratio_of_sweeps(table)}")
-    figure = draw(table, seconds)
+    figure = draw(table)
     figure.savefig("rts_at_size.png", dpi=130)
     plt.close(figure)
 

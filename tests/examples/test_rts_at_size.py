@@ -17,11 +17,14 @@ def example() -> ModuleType:
     return load("examples/papers/rts_at_size.py")
 
 
-def test_digits_are_bits_of_the_size(example: ModuleType) -> None:
+@pytest.mark.parametrize(("name", "sizes"), [("digits", (1500, 297)), ("mnist", (4500, 500))])
+def test_digits_are_bits_of_the_size(
+    example: ModuleType, name: str, sizes: tuple[int, int]
+) -> None:
     """Catches pixels out of order: neighbours in a row are alike."""
-    train, test = example.digits(np.random.default_rng(0))
-    assert train.shape == (1500, 784)
-    assert test.shape == (297, 784)
+    train, test = getattr(example, name)(np.random.default_rng(0))
+    assert train.shape == (sizes[0], 784)
+    assert test.shape == (sizes[1], 784)
     assert set(np.unique(train)) == {0.0, 1.0}
     image = train.reshape(-1, 28, 28)
     assert np.mean(image[:, :, 1:] == image[:, :, :-1]) > 0.9
@@ -78,6 +81,19 @@ def test_errors_over_errors_of_ten_times_the_sweeps(
     np.testing.assert_allclose([low, high], 0.5, rtol=1e-6)
     assert wider < 0.4
     assert higher > 0.7
+
+
+def test_the_page_has_the_errors(example: ModuleType) -> None:
+    """Catches numbers that were made again without the page."""
+    results = example.Results(example.MNIST_RESULTS, example.MNIST_SIZES)
+    assert abs(example.apart(results)) < 3
+    log_z = example.pooled(results["truth"])[0]
+    page = (example.RESULTS.parents[3] / "docs" / "theory" / "rts_paper.md").read_text()
+    table = results.table()
+    for method in ("AIS", "RTS", "BAR", "TS", "RAISE"):
+        off = (np.array(table[method, n]) - log_z for n in (1000, 10_000, 100_000))
+        cells = (f"{np.sqrt((one**2).mean()):.2f}, {one.mean():+.2f}" for one in off)
+        assert f"| {' | '.join(cells)} |" in page
 
 
 def test_the_long_runs_of_the_page(example: ModuleType) -> None:
