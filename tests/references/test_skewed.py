@@ -96,6 +96,16 @@ def test_mean_weight_is_z_and_weights_are_even() -> None:
         assert_detects(check, broken(**vars(fitted())))
 
 
+def test_rows_have_the_density_that_they_were_drawn_by() -> None:
+    """Catches sides that depend on what was drawn beside a row."""
+    rows, own = fitted().draw(target(), make_rng("own"), 60)
+    assert own is not None
+    order = make_rng("order").permutation(60)
+    for some in (order[:1], order[:23], order):
+        found = fitted().log_density_of(target(), rows[some], np.zeros(len(some)))
+        np.testing.assert_allclose(found, own[some], rtol=1e-9)
+
+
 def test_marginal_density_of_the_others() -> None:
     """Catches Laplace's method, which is nats off where effects vary much."""
     parts = Conditionals.of_normal_entries(target().prepared.flat, target().block)
