@@ -71,8 +71,7 @@ def _apart(pattern: sparse.csr_array) -> np.ndarray:
     Curtis, Powell & Reid (1974), On the estimation of sparse Jacobian matrices, doi
     10.1093/imamat/13.1.117.
     """
-    near = (pattern @ pattern).tocsr()
-    groups = np.full(pattern.shape[0], -1)
+    near, groups = (pattern @ pattern).tocsr(), np.full(pattern.shape[0], -1)
     for column in range(len(groups)):
         taken = set(groups[near.indices[near.indptr[column] : near.indptr[column + 1]]])
         groups[column] = next(group for group in range(len(taken) + 1) if group not in taken)
@@ -200,13 +199,14 @@ class _Triangle(NamedTuple):
         """Solutions of it for vectors (n, r)."""
         n = self.bands.shape[1]
         first, _ = lapack.dtbtrs(self.bands, b[:n], uplo="L")
-        last = np.linalg.solve(self.corner, b[n:] - self.below @ first)
+        last = b[n:] - self.below @ first
+        last = np.linalg.solve(self.corner, last) if len(self.corner) else last
         return np.concatenate([first, last])
 
     def upper(self, b: np.ndarray) -> np.ndarray:
         """Solutions of its transpose for vectors (n, r)."""
         n = self.bands.shape[1]
-        last = np.linalg.solve(self.corner.T, b[n:])
+        last = np.linalg.solve(self.corner.T, b[n:]) if len(self.corner) else b[n:]
         first, _ = lapack.dtbtrs(self.bands, b[:n] - self.below.T @ last, uplo="L", trans="T")
         return np.concatenate([first, last])
 
