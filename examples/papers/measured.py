@@ -81,32 +81,29 @@ def pooled(truth):
     return float(value @ weight / weight.sum()), float(weight.sum() ** -0.5)
 
 
-def off_at_784(*pairs):
-    """Errors of log Z of the machine of MNIST, by method and sweeps, and that of the truth.
+def compared_at_784(statistic, *pairs):
+    """A statistic of errors of log Z by pairs of method and sweeps, of the machine of MNIST.
 
     Nothing where no run of one of them is kept.
     """
     if not (RESULTS / "rts_at_size_mnist.json").exists():
-        return None
+        return None, None, None
     kept, units = units_of("rts_at_size_mnist")
     if "truth" not in kept or any(one not in units for one in pairs):
-        return None
+        return None, None, None
     log_z, error = pooled(kept["truth"])
-    return [np.array([unit["log_z"] for unit in units[one]]) - log_z for one in pairs], error
+    off = (np.array([unit["log_z"] for unit in units[one]]) - log_z for one in pairs)
+    return interval(statistic, *off, error=error)
 
 
 def ten_times_fewer_sweeps(fast, slow, n):
     """Error of a method with n sweeps over that of another with ten times n, 784 x 500 units."""
-    if (found := off_at_784((fast, n), (slow, 10 * n))) is None:
-        return None, None, None
-    return interval(ratio_of_errors, *found[0], error=found[1])
+    return compared_at_784(ratio_of_errors, (fast, n), (slow, 10 * n))
 
 
 def ratio_of_bias(one, other, n):
     """Mean error of a method with n sweeps over that of another, 784 x 500 units."""
-    if (found := off_at_784((one, n), (other, n))) is None:
-        return None, None, None
-    return interval(lambda a, b: abs(a.mean() / b.mean()), *found[0], error=found[1])
+    return compared_at_784(lambda a, b: abs(a.mean() / b.mean()), (one, n), (other, n))
 
 
 def ratio_of_errors(fast, slow):

@@ -181,7 +181,6 @@ def machine(sizes, store):
 
 def study(results, rbm, test, sweeps, n_replicates, methods, together=1):
     """Whatever is missing, one unit of work after the other, so that it can be stopped any time."""
-    units = results["units"]
     long_enough = [n for n in sweeps if n > paper.BEFORE]
     for name, method in (("AIS", annealed), ("RAISE", raised)):
         for n in sweeps if name in methods else ():
@@ -196,7 +195,7 @@ def study(results, rbm, test, sweeps, n_replicates, methods, together=1):
                     results.keep(name, n, i, {"log_z": float(log_z), "seconds": seconds})
             print(f"{name}, {n} sweeps: done", flush=True)
     for i in range(n_replicates):
-        if "RTS" in methods and any(f"RTS {n} {i}" not in units for n in long_enough):
+        if "RTS" in methods and not all(results.has("RTS", n, i) for n in long_enough):
             for (name, n), found in tempered(rbm, long_enough, [1 + i]).items():
                 results.keep(name, n, i, found)
 

@@ -163,9 +163,9 @@ def conditional_normal(
     if parts is None or not has_conditional_normals(prepared):
         return None
     parts = without_factors(parts, rows)
-    some = rows[np.linspace(0, len(rows) - 1, N_STARTS).astype(int)]
-    parts = parts.with_sides(some, spread_of(rows[:, parts.inner]))
     outer, inner = rows[:, parts.outer], rows[:, parts.inner]
+    some = np.linspace(0, len(rows) - 1, N_STARTS).astype(int)
+    parts = parts.with_sides(outer[some], inner[some], spread_of(inner))
     if not parts.outer.size:
         known = Known(outer[:1], np.median(inner, axis=0)[None])
         return part_of(parts, None, known, spread_of(inner))

@@ -61,14 +61,16 @@ class Conditionals:
         curvature = self.matrices.whole(self.curvature(rows, scale))
         return replace(self, matrices=matrices_of(np.any(curvature, axis=0)))
 
-    def with_sides(self, rows: np.ndarray, scale: np.ndarray, least: float = 1.0) -> Self:
+    def with_sides(
+        self, outer: np.ndarray, inner: np.ndarray, scale: np.ndarray, least: float = 1.0
+    ) -> Self:
         """The same; skewed where squares of log widths of sides add up to ``least``.
 
-        At modes of rows (K, d), on average. Weights of normals vary by about as much.
+        At `modes` given settings (K, m), on average. Weights of normals vary by about as much.
         """
         skewed = replace(self, skewed=True)
-        sides = skewed.modes(rows[:, self.outer], rows[:, self.inner], scale).sides
-        return skewed if np.sum(np.log(sides) ** 2) > least * len(rows) else self
+        sides = skewed.modes(outer, inner, scale).sides
+        return skewed if np.sum(np.log(sides) ** 2) > least * len(outer) else self
 
     def rows(self, outer: np.ndarray, inner: np.ndarray) -> np.ndarray:
         """Whole rows of both parts, shape (K, d)."""

@@ -108,11 +108,8 @@ def highest_marginal(
         return None
     centre, axes = peak.outer[None], peak.factor.T
     around = np.concatenate([centre, centre + axes, centre - axes])
-    rows, scale = (
-        parts.rows(around, np.tile(peak.inner, (len(around), 1))),
-        parts.scale_of(peak.precision),
-    )
-    parts = parts.with_sides(rows, scale)
+    scale = parts.scale_of(peak.precision)
+    parts = parts.with_sides(around, np.tile(peak.inner, (len(around), 1)), scale)
     if parts.skewed:
         seen = parts.modes(outer, seen.inner, scale)
         peak = highest_peak(parts, outer, seen)

@@ -8,7 +8,7 @@ import numpy as np
 import pymc as pm
 import pytest
 from scipy.special import gammaln
-from support.checks import assert_detects, check_means, make_rng
+from support.checks import assert_detects, check_means, check_own_density, make_rng
 
 import pymc_logz as lz
 from pymc_logz.estimators import importance_log_z
@@ -118,12 +118,7 @@ def test_mean_weight_is_z() -> None:
 
 def test_rows_have_the_density_that_they_were_drawn_by() -> None:
     """Catches a density that depends on what was drawn beside it, or on where a search began."""
-    rows, own = fitted().draw(target(), make_rng("own"), 100)
-    assert own is not None
-    order = make_rng("order").permutation(100)
-    for some in (order[:1], order[:37], order):
-        found = fitted().log_density_of(target(), rows[some], np.zeros(len(some)))
-        np.testing.assert_allclose(found, own[some], rtol=1e-12)
+    check_own_density(fitted(), target(), 100, 37, 1e-12)
 
 
 def test_wrong_settings_of_the_others_are_left() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pymc as pm
 from scipy.special import gammaln, log_expit, logsumexp
 from scipy.stats import norm
-from support.checks import assert_detects, check_means, make_rng
+from support.checks import assert_detects, check_means, check_own_density, make_rng
 
 import pymc_logz as lz
 from pymc_logz.hais.settings import HaisSettings
@@ -98,12 +98,7 @@ def test_mean_weight_is_z_and_weights_are_even() -> None:
 
 def test_rows_have_the_density_that_they_were_drawn_by() -> None:
     """Catches sides that depend on what was drawn beside a row."""
-    rows, own = fitted().draw(target(), make_rng("own"), 60)
-    assert own is not None
-    order = make_rng("order").permutation(60)
-    for some in (order[:1], order[:23], order):
-        found = fitted().log_density_of(target(), rows[some], np.zeros(len(some)))
-        np.testing.assert_allclose(found, own[some], rtol=1e-9)
+    check_own_density(fitted(), target(), 60, 23, 1e-9)
 
 
 def test_marginal_density_of_the_others() -> None:
@@ -114,7 +109,7 @@ def test_marginal_density_of_the_others() -> None:
     scale = np.ones(parts.inner.size)
     spread = np.log([[1.0], [3.0], [10.0]])
     off = []
-    for one in (parts, parts.with_sides(rows, scale)):
+    for one in (parts, parts.with_sides(rows[:, parts.outer], rows[:, parts.inner], scale)):
         found = one.modes(spread, np.zeros((3, parts.inner.size)), scale)
         off.append(found.log_marginal - exact_marginal(np.exp(spread[:, 0])))
     normal, skewed = (np.ptp(one) for one in off)

@@ -8,6 +8,7 @@ it (Bonferroni). One seed by default, any seed from the environment:
 import os
 import zlib
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -81,6 +82,15 @@ def check_coverage(
             f"{count} of {n} intervals cover ({count / n:.1%}): between {low:.0f} and {high:.0f} "
             f"are expected of a coverage between {least} and {most}"
         )
+
+
+def check_own_density(part: Any, target: Any, n: int, some: int, rtol: float) -> None:
+    """Fail unless n rows of a part have the density they were drawn by, in any company."""
+    rows, own = part.draw(target, make_rng("own"), n)
+    order = make_rng("order").permutation(n)
+    for chosen in (order[:1], order[:some], order):
+        found = part.log_density_of(target, rows[chosen], np.zeros(len(chosen)))
+        np.testing.assert_allclose(found, own[chosen], rtol=rtol)
 
 
 def assert_detects[T](check: Callable[[T], None], broken: T) -> None:
