@@ -100,12 +100,7 @@ def plan_run(
         start = moved.path.sample_reference(rng, n_followed(block))
         return make_plan(moved, settings, start, rng, report, given)
     planner = Planner(Target(prepared, block), settings, rng, report, direct)
-    # where rows that walk from the prior are cheap they look once more, and where a potential or a
-    # sum may have a second mode that lines do not meet
-    flat, is_cheap = prepared.flat, has_conditional_normals(prepared)
-    is_doubted = tried is not None or flat.summed is not None or bool(flat.model.potentials)
-    may_be_nested = settings.asks_for("learned") and not (is_cheap and is_doubted)
-    found = planner.nested() if may_be_nested else []
+    found = planner.nested(is_doubted=tried is not None)
     if isinstance(found, Planned):
         return found
     look = look_around(prepared, block, settings, rng, report)
@@ -250,25 +245,39 @@ class Planner:
         warn_of_stuck(look.stages)
         return refine(moved, settings, look.stages, rng, reference)[0]
 
-    def nested(self) -> Planned | list[Part]:
-        """Plan from nested Laplace approximations, or a part to begin with where none holds.
+    def opening(self, *, is_doubted: bool = False) -> Start | list[Part]:
+        """Where nested Laplace approximations begin, or parts to begin with where none may hold.
 
         Normal entries that may have several modes given the others, and others with several peaks,
         are looked at from the prior, if rows can climb.
         """
         (prepared, block), rng = (self.target.prepared, self.target.block), self.rng
+        # where rows that walk from the prior are cheap they look once more, and where a potential
+        # or a sum may have a second mode that lines do not meet
+        flat, is_cheap = prepared.flat, has_conditional_normals(prepared)
+        is_doubted = is_doubted or flat.summed is not None or bool(flat.model.potentials)
+        if not self.settings.asks_for("learned") or (is_cheap and is_doubted):
+            return []
+        start = highest_marginal(prepared, block, rng)
+        if start is None:
+            return []
+        climbs = can_climb(block)
+        has_one = not climbs or has_one_mode(start, rng)
+        if has_one or not is_cheap:
+            start = looked_wider(start, prepared, rng)
+        if not climbs or (has_one and len(start.peaks) == 1):
+            return start
+        # the rounds propose conditional normals themselves where these are cheap
+        part = None if is_cheap else conditional_at_peak(prepared, start, rng)
+        return [] if part is None else [part]
+
+    def nested(self, *, is_doubted: bool = False) -> Planned | list[Part]:
+        """Plan from nested Laplace approximations, or a part to begin with where none holds."""
+        (prepared, block), rng = (self.target.prepared, self.target.block), self.rng
         with line("Fitting nested Laplace approximations", BRIDGE):
-            start = highest_marginal(prepared, block, rng)
-            if start is None:
-                return []
-            is_cheap, climbs = has_conditional_normals(prepared), can_climb(block)
-            has_one = not climbs or has_one_mode(start, rng)
-            if has_one or not is_cheap:
-                start = looked_wider(start, prepared, rng)
-            if climbs and not (has_one and len(start.peaks) == 1):
-                # the rounds propose conditional normals themselves where these are cheap
-                part = None if is_cheap else conditional_at_peak(prepared, start, rng)
-                return [] if part is None else [part]
+            start = self.opening(is_doubted=is_doubted)
+            if not isinstance(start, Start):
+                return start
             # rows that each have their own conditional mode are cheap where the matrices are bands
             is_banded = isinstance(start.parts.matrices, Bands)
             if is_banded and (planned := self.at_peak(start)) is not None:
@@ -283,7 +292,18 @@ class Planner:
         stages = walk(moved, self.settings, rows, rng, self.report)
         ends = stages.end if ends is None else ends
         planned = refine(moved, self.settings, stages, rng, reference, ends)[0]
+        is_cheap = has_conditional_normals(prepared)
         return replace(planned, target=self.target if is_cheap else None)
+
+    def held_against(self, look: Look) -> Blend | None:
+        """A blend that needs no path, if there is one, to hold another run against."""
+        start = self.opening()
+        if isinstance(start, Start):
+            part = conditional_at_peak(self.target.prepared, start, self.rng)
+            start = [] if part is None else [part]
+        search = searched(self.target, look, self.settings, self.rng, more=start)
+        found = self.tried(search, look)
+        return found[0] if found else None
 
     def at_peak(self, start: Start) -> Planned | None:
         """Rows of conditional normals; None where rows are to move, or weights are not even."""
@@ -343,11 +363,18 @@ def look(
     settings: RunSettings,
     rng: np.random.Generator,
     report: Any = None,
-) -> tuple[Stages | None, Reference]:
-    """What a tempered path is to start from, and the pilot that this was learned from, if any."""
+    *,
+    blended: bool = False,
+) -> tuple[Stages | None, Reference, Blend | None]:
+    """What a tempered path is to start from, and the pilot that this was learned from, if any.
+
+    With ``blended`` also a blend that needs no path, if there is one, to hold a run against.
+    """
     given = given_reference(prepared, block, settings, rng)
     if given is not None:
-        return None, replace(given, funnel=None)
+        return None, replace(given, funnel=None), None
     seen = look_around(prepared, block, settings, rng, report, even=False)
     search = searched(Target(prepared, block), seen, settings, rng, alone=True)
-    return seen.stages, components_of(search)
+    # a run is the same with it or without
+    planner = Planner(search.target, settings, rng.spawn(1)[0])
+    return seen.stages, components_of(search), planner.held_against(seen) if blended else None

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -225,10 +225,16 @@ def tempered_draws_dataset(
     return with_units(dataset)
 
 
-def measured(
-    frozen: Frozen, chains: Chains, settings: TemperedSettings
-) -> tuple[LogZCurve, xr.Dataset, TemperedDraws | None]:
-    """Log Z at every level, group ``tempering`` and draws if any, after warnings of a bad run."""
+class Measured(NamedTuple):
+    """Log Z at every level, group ``tempering``, and draws if any."""
+
+    curve: LogZCurve
+    tempering: xr.Dataset
+    draws: TemperedDraws | None
+
+
+def measured(frozen: Frozen, chains: Chains, settings: TemperedSettings) -> Measured:
+    """What a run says, after warnings of a bad one."""
     rounds, ladder, draws = frozen.rounds, frozen.ladder, None
     if isinstance(chains, SummedChains):
         curve = chains.curve(ladder)
@@ -242,7 +248,7 @@ def measured(
             draws = replace(draws, log_z_hat=curve.log_z)
         tempering = tempering_dataset(chains.walks, rounds, draws, curve)
     warn_of_run(tempering, curve, chains.n_lost)
-    return curve, tempering, draws
+    return Measured(curve, tempering, draws)
 
 
 def posterior_datasets(

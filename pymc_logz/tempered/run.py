@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
+from pymc_logz.checks.blends import blend_doubts
 from pymc_logz.checks.missed_modes import mode_doubts
 from pymc_logz.checks.tails import tail_doubts
 from pymc_logz.errors import says_if_interrupted, warn
+from pymc_logz.estimators import LogZEstimate
 from pymc_logz.kernels.compose import sums_out
 from pymc_logz.loop.calls import Call, Subject, begun, ready
 from pymc_logz.loop.frozen import Planned, fixed_plan, n_followed
@@ -19,6 +21,7 @@ from pymc_logz.loop.frozen import walk as pilot_walk
 from pymc_logz.loop.planning import look
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.pilot.checks import exceeds, islands_log_z, warn_of_stuck
+from pymc_logz.references.blend import Target
 from pymc_logz.references.reference import Reference
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import line, report_beta, report_count, report_rounds
@@ -33,7 +36,7 @@ from pymc_logz.tempered.chains import (
     chains_of,
     course_of,
 )
-from pymc_logz.tempered.results import measured, posterior_datasets, walker_doubts
+from pymc_logz.tempered.results import Measured, measured, posterior_datasets, walker_doubts
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.tempered.warm_up import Rounds, climb, make_ladder, run_rounds
 from pymc_logz.trees.doubts import Doubt, doubted, noted, warn_of_doubts
@@ -51,7 +54,8 @@ def run_tempered(model: "pm.Model", settings: TemperedSettings, **shown: Any) ->
     """Temper a PyMC model; ``shown`` are arguments of `begun`."""
     with begun(settings, **shown) as call:
         subject = ready(model, call, sum_out=sums_out(settings.sum_out, settings.kernel))
-        return run_subject(call, subject, partial(place_levels, subject.what, subject.block))
+        place = partial(place_levels, subject.what, subject.block, blended=True)
+        return run_subject(call, subject, place)
 
 
 def run_subject(
@@ -68,29 +72,34 @@ def run_subject(
         watch.end("tuning_time", frozen.block.work)
         chains = run_chains(frozen, call)
     watch.end("sampling_time", frozen.block.work)
+    with line("Estimating log Z of all temperatures"):
+        found = measured(frozen, chains, call.settings)
     with line("Checking the result"):
-        doubts = doubts_of(subject, frozen, chains, call.rngs.checks)
+        doubts = doubts_of(subject, frozen.planned, chains, found.curve.estimate, call.rngs.checks)
     watch.end("checking_time")
     watch.seconds["compile_time"] += frozen.compile_time
     watch.seconds["tuning_time"] -= frozen.compile_time
-    with line("Estimating log Z of all temperatures"):
-        return collect(call, subject, frozen, chains, doubts)
+    return collect(call, subject, frozen, chains, found, doubts)
 
 
 def doubts_of(
-    subject: Subject, frozen: Frozen, chains: Chains, rng: np.random.Generator
+    subject: Subject,
+    planned: Planned,
+    chains: Chains,
+    estimate: LogZEstimate,
+    rng: np.random.Generator,
 ) -> list[Doubt]:
-    """What the rows of a model at beta = 1 say against log Z."""
-    prepared, density = subject.prepared, subject.block.densities
-    reference = frozen.planned.reference
+    """What the rows of a model at beta = 1, and rows that need no path, say against log Z."""
+    prepared, density, reference = subject.prepared, subject.block.densities, planned.reference
     if prepared is None or not len(rows := chains.at_the_end()):
         return []
     doubts = tail_doubts(prepared.flat, density, rows, rng)
+    if planned.blend is not None and planned.target is not None:
+        doubts += blend_doubts(planned.blend, planned.target, estimate, rng)
     if reference.taken == "draws":  # no pilot has come from the prior
         # few walkers reach what the components lack, and those that do hide it
         of_components = reference.draws_of_components(rng, 2**11)
-        log_z = float(chains.curve(frozen.ladder).log_z[-1])
-        doubts += mode_doubts(prepared, density, of_components, log_z, rng)
+        doubts += mode_doubts(prepared, density, of_components, estimate.log_z, rng)
     return doubts
 
 
@@ -136,15 +145,21 @@ def warm_up(
 
 
 @says_if_interrupted("levels were being placed")
-def place_levels(prepared: Prepared, block: Block, call: Call[TemperedSettings]) -> Planned:
-    """The path, and betas with the kernel's settings there: given ones, or what a pilot finds."""
+def place_levels(
+    prepared: Prepared, block: Block, call: Call[TemperedSettings], *, blended: bool = False
+) -> Planned:
+    """The path, and betas with the kernel's settings there: given ones, or what a pilot finds.
+
+    ``blended`` is that of `pymc_logz.loop.planning.look`.
+    """
     settings, rng, report = call.settings, call.rngs.pilot, report_beta(call.progress)
     ladder = settings.ladder()
-    pilot, reference = look(prepared, block, settings, rng, report)
+    pilot, reference, blend = look(prepared, block, settings, rng, report, blended=blended)
+    plans = partial(Planned, blend=blend, target=Target(prepared, block) if blend else None)
     reference = without_gaps(reference)
     moved = reference.start(block)
     if ladder is not None and (plan := fixed_plan(moved, ladder)) is not None:
-        return Planned(moved, plan, reference)
+        return plans(moved, plan, reference)
     stages = pilot
     if pilot is None or reference.mixture is not None:
         start = moved.path.sample_reference(rng, n_followed(block))
@@ -156,7 +171,7 @@ def place_levels(prepared: Prepared, block: Block, call: Call[TemperedSettings])
     assert stages is not None
     warn_of_stuck(stages)
     plan = settings.plan_on(stages) if ladder is None else stages.plan_for(ladder)
-    return Planned(moved, plan, reference)
+    return plans(moved, plan, reference)
 
 
 def without_gaps(reference: Reference) -> Reference:
@@ -198,12 +213,12 @@ def collect(
     subject: Subject,
     frozen: Frozen,
     chains: Chains,
+    found: Measured,
     doubts: list[Doubt],
 ) -> xr.DataTree:
     """The DataTree of a run."""
     settings, reference, block = call.settings, frozen.planned.reference, frozen.block
-    cost = call.watch.cost(block)
-    curve, tempering, draws = measured(frozen, chains, settings)
+    cost, (curve, tempering, draws) = call.watch.cost(block), found
     doubts = [*doubts, *walker_doubts(tempering["rhat"].to_numpy())]
     warn_of_doubts(doubts)
     doubts += subject.prior_doubts()

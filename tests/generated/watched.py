@@ -19,6 +19,7 @@ CHECKS = (
     "edge_doubts",
     "hit_doubts",
     "mode_doubts",
+    "blend_doubts",
     "neck_doubts",
     "walker_doubts",
     "lagging",

@@ -1,0 +1,36 @@
+"""What weighted rows of a blend, which need no path, say against another log Z."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from pymc_logz.estimators import LogZEstimate, importance_log_z
+from pymc_logz.references.blend import N_ROWS, Blend, Target
+from pymc_logz.trees.doubts import Doubt, disagreements
+from pymc_logz.weights import TOLERANCE
+
+
+def blend_doubts(
+    blend: Blend,
+    target: Target,
+    estimate: LogZEstimate,
+    rng: np.random.Generator,
+    most_tries: int = 32,
+) -> list[Doubt]:
+    """Whether log Z by fresh rows of a blend is another one.
+
+    Each row is chosen from as many as bring its error to half that of the estimate, two at least
+    and ``most_tries`` at most.
+    """
+    if not estimate.usable:
+        return []
+
+    def found(tries: int, n: int) -> LogZEstimate:
+        rows = replace(blend, tries=tries).weighted(target, rng, n)
+        return importance_log_z(rows.log_weight, method="importance")
+
+    rough = found(1, N_ROWS[0])
+    if not rough.usable:
+        return []
+    wanted = np.ceil(2 * (rough.mcse / max(estimate.mcse, TOLERANCE / 2)) ** 2)
+    return disagreements(estimate, [found(int(np.clip(wanted, 2, most_tries)), 2 * N_ROWS[0])])

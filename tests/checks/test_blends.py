@@ -1,0 +1,67 @@
+"""Log Z of walkers against that of weighted rows of a blend."""
+
+from dataclasses import replace
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+from scipy.special import logsumexp
+from support.checks import make_rng
+
+import pymc_logz as lz
+from pymc_logz.checks.blends import blend_doubts
+from pymc_logz.estimators import LogZEstimate
+from pymc_logz.loop.calls import begun, ready
+from pymc_logz.loop.planning import look
+from pymc_logz.references.blend import Target
+from pymc_logz.tempered.settings import TemperedSettings
+
+D = 120
+NOISES = np.array([0.3, 0.6])
+VARIANCE = 1 + NOISES**2
+LENGTH = np.sqrt(D * np.log(VARIANCE[1] / VARIANCE[0]) / (1 / VARIANCE[0] - 1 / VARIANCE[1]))
+"""Of the data, by which both noises explain them as well."""
+
+
+def two_phases() -> pm.Model:
+    """All data have small noise or large noise: no walker gets from one to the other."""
+    with pm.Model() as model:
+        latent = pm.Normal("latent", 0, 1, shape=D)
+        is_large = pm.Bernoulli("is_large", 0.5)
+        noise = pt.switch(is_large, NOISES[1], NOISES[0])
+        pm.Normal("y", latent, noise, observed=np.full(D, LENGTH / np.sqrt(D)))
+    return model
+
+
+def exact_of_phases() -> float:
+    each = -0.5 * (D * np.log(2 * np.pi * VARIANCE) + LENGTH**2 / VARIANCE)
+    return float(logsumexp(each) + np.log(0.5))
+
+
+@pytest.mark.parametrize(("off", "accused"), [(0.0, False), (-0.3, True), (0.3, True)])
+def test_another_log_z_is_accused(off: float, accused: bool) -> None:
+    """Would catch a check that never speaks, one that always does, or one that knows one side."""
+    energy = lz.energies.beta_bernoulli()
+    settings = TemperedSettings.asked(draws=10)
+    with begun(settings, 5, False) as call:
+        subject = ready(energy.model, call, sum_out=False)
+        prepared, block = subject.what, subject.block
+        _, _, blend = look(prepared, block, settings, call.rngs.pilot, blended=True)
+        assert blend is not None
+        said = LogZEstimate("rts", energy.log_z + off, 0.01, 500.0, np.nan, "ok")
+        target = Target(prepared, block)
+        doubts = blend_doubts(blend, target, said, make_rng("blends"))
+    assert [doubt.status for doubt in doubts] == ["disagrees"] * accused
+    assert not blend_doubts(blend, target, replace(said, status="degenerate"), make_rng("none"))
+
+
+@pytest.mark.slow
+def test_walkers_that_stay_in_one_phase() -> None:
+    """Would catch `ok` on half of the posterior, of which walkers themselves do not know."""
+    with pytest.warns(lz.EvidenceWarning):
+        tree = lz.sample_tempered(model=two_phases(), random_seed=1, progressbar=False, cores=1)
+    found = tree["evidence"]
+    off = abs(float(found["log_z"][0]) - exact_of_phases())
+    assert str(found["status"].values[0]) != "ok"
+    assert off > 4 * float(found["mcse"][0])
