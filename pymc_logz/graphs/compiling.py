@@ -1,10 +1,9 @@
 """Compiles symbolic functions, and loops over a symbolic step: which backend, why, and how.
 
-A loop is written once, and compiled as each backend does it best. JAX compiles the step, and loops
-over it by itself: building a ``pytensor.scan`` and rewriting what is in it takes longer than all
-the rest. Where JAX is not there, NumPy computes small steps one operation after the other, since
-NUMBA takes a minute for what is then a second's work. What else a user asks for loops by
-``pytensor.scan``.
+A step is compiled, and a loop over it is written in Python, or left to JAX where that compiles:
+building a ``pytensor.scan`` and compiling what is in it takes half as long again as all the rest.
+Where JAX is not there, NumPy computes small steps one operation after the other, since NUMBA takes
+a minute for what is then a second's work.
 """
 
 import warnings
@@ -16,10 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytensor
-import pytensor.tensor as pt
 from pytensor.compile.mode import Mode, get_mode
 from pytensor.graph.basic import Constant, Variable
-from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
 from pytensor.link.jax.linker import JAXLinker
 from pytensor.link.vm import VMLinker
@@ -30,7 +27,7 @@ from pymc_logz.graphs.batching import teach_row_maps
 from pymc_logz.graphs.host_calls import calls_host, raising_as_called
 from pymc_logz.graphs.kept import one_at_a_time
 from pymc_logz.graphs.modes import compile_kwargs_for
-from pymc_logz.graphs.numpy_linker import numpy_mode, runs_python, suits_numpy
+from pymc_logz.graphs.numpy_linker import numpy_mode, suits_numpy
 from pymc_logz.graphs.threads import hush_forks_of_chains
 
 MOST_FUSED = 900
@@ -75,6 +72,16 @@ class Choice(NamedTuple):
     def is_jax(self) -> bool:
         """Whether JAX was asked for, by the user or by `choose_backend`."""
         return self.mode is not None and isinstance(get_mode(self.mode).linker, JAXLinker)
+
+    def in_numpy(self) -> "Choice":
+        """NumPy, unless a mode was asked for: NUMBA would take a minute."""
+        if self.mode is not None:
+            return self
+        why = (
+            "NumPy computes it as it is, which takes less time than compiling; "
+            "compile_kwargs={'mode': 'NUMBA'} compiles, for long runs"
+        )
+        return self._replace(mode=numpy_mode(), reason=f"{self.reason}; {why}")
 
 
 def choose_backend[Made](
@@ -159,14 +166,12 @@ def function_of(
 
 def compile_graph(graph: tuple[Sequence[Variable], Sequence[Variable]], choice: Choice) -> Compiled:
     """Compile the inputs and outputs of a function for a backend."""
+    return _compiled(graph, choice.in_numpy() if suits_numpy(graph[1]) else choice)
+
+
+def _compiled(graph: tuple[Sequence[Variable], Sequence[Variable]], choice: Choice) -> Compiled:
     has_boxes = calls_host(graph[1])
-    if choice.mode is None and (has_boxes or suits_numpy(graph[1])):
-        # NUMBA would take a minute
-        why = (
-            "NumPy computes it as it is, which takes less time than compiling; "
-            "compile_kwargs={'mode': 'NUMBA'} compiles, for long runs"
-        )
-        choice = choice._replace(mode=numpy_mode(), reason=f"{choice.reason}; {why}")
+    choice = choice.in_numpy() if has_boxes else choice
     function, backend = function_of(*graph, choice)
     if backend == "jax":
         import jax
@@ -279,22 +284,20 @@ def compile_loop(
     def made(step: Step, choice: Choice) -> Compiled:
         if choice.is_jax:
             return _jax_loop(step, n_steps, choice)
-        if calls_host(step.outputs) and runs_python(choice.mode):
-            return _numpy_loop(step, choice)
         if choice.mode is None and suits_numpy(step.outputs):
             state, sequences, constants = step.split(trial_inputs)
             values = [*state, *(np.asarray(part[0]) for part in sequences), *constants]
             # of larger steps a call of many takes longer than NUMBA takes to compile
             if bytes_computed(step.inputs, step.outputs, values) <= 2**24:
-                return _numpy_loop(step, choice)
-        return compile_graph(_scan(step, n_steps), choice)
+                choice = choice.in_numpy()
+        return _python_loop(step, choice)
 
     trial = [np.array(n_steps), *trial_inputs]
     return _compile_first(made, step, alternative, compile_kwargs, trial)
 
 
-def _numpy_loop(step: Step, choice: Choice) -> Compiled:
-    one_step, n_state = compile_graph((step.inputs, step.outputs), choice), len(step.state)
+def _python_loop(step: Step, choice: Choice) -> Compiled:
+    one_step, n_state = _compiled((step.inputs, step.outputs), choice), len(step.state)
 
     def loop(n_asked: Any, *values: Any) -> list[Any]:
         state, sequences, constants = step.split(values)
@@ -337,30 +340,3 @@ def _jax_loop(step: Step, n_steps: int, choice: Choice) -> Compiled:
         return jitted(np.zeros_like(n_asked), *values)
 
     return _on_jax(loop, function, choice, no_steps if calls_host(step.outputs) else None)
-
-
-def _scan(step: Step, n_steps: int) -> tuple[list[Any], list[Any]]:
-    """Inputs and outputs of the loop as a graph."""
-    sequences = [
-        pt.tensor(var.name, dtype=var.dtype, shape=(n_steps, *var.type.shape))
-        for var in step.sequences
-    ]
-    n_asked = pt.lscalar("n_asked")
-    in_order = [*step.sequences, *step.state, *step.constants]
-
-    def one_step(*args: Any) -> list[Any]:
-        values = dict(zip(in_order, args, strict=True))
-        return clone_replace(step.outputs, values, rebuild_strict=False)
-
-    traces = pytensor.scan(
-        one_step,
-        sequences=sequences,
-        outputs_info=[*step.state, *[None] * len(step.traced)],
-        non_sequences=list(step.constants),
-        n_steps=n_asked,
-        return_updates=False,
-        strict=True,
-    )
-    n_state = len(step.state)
-    inputs = [n_asked, *step.state, *sequences, *step.constants]
-    return inputs, [*(trace[-1] for trace in traces[:n_state]), *traces[n_state:]]

@@ -9,7 +9,7 @@ from functools import partial, reduce
 from typing import Any
 
 import numpy as np
-from pytensor.compile.mode import Mode, get_mode
+from pytensor.compile.mode import Mode
 from pytensor.conditional.op import IfElse
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import HasInnerGraph, Op
@@ -17,7 +17,6 @@ from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.graph.traversal import toposort
 from pytensor.link.basic import JITLinker
 from pytensor.link.utils import fgraph_to_python
-from pytensor.link.vm import VMLinker
 from pytensor.scalar.basic import Cast, Clip, Identity, Second
 from pytensor.scalar.math import Log1mexp, Softplus
 from pytensor.tensor.blockwise import Blockwise
@@ -68,11 +67,6 @@ class NumpyLinker(JITLinker):
 def numpy_mode() -> Mode:
     """Mode that compiles nothing at all."""
     return Mode(NumpyLinker(), RewriteDatabaseQuery(include=["fast_run"], exclude=WITHOUT))
-
-
-def runs_python(mode: Any) -> bool:
-    """Whether what is compiled for a mode may call Python at no cost; None is no mode asked for."""
-    return mode is None or isinstance(get_mode(mode).linker, VMLinker | NumpyLinker)
 
 
 def suits_numpy(outputs: Sequence[Variable]) -> bool:
