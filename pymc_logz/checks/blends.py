@@ -17,7 +17,7 @@ def blend_doubts(
     rng: np.random.Generator,
     most_tries: int = 32,
 ) -> list[Doubt]:
-    """Whether log Z by fresh rows of a blend is another one.
+    """Whether log Z by fresh rows of a blend is another one; if it is larger, mass is missing.
 
     Each row is chosen from as many as bring its error to half that of the estimate, two at least
     and ``most_tries`` at most.
@@ -33,4 +33,6 @@ def blend_doubts(
     if not rough.usable:
         return []
     wanted = np.ceil(2 * (rough.mcse / max(estimate.mcse, TOLERANCE / 2)) ** 2)
-    return disagreements(estimate, [found(int(np.clip(wanted, 2, most_tries)), 2 * N_ROWS[0])])
+    own = found(int(np.clip(wanted, 2, most_tries)), 2 * N_ROWS[0])
+    status = "missed_mode" if own.log_z > estimate.log_z else "disagrees"
+    return [doubt._replace(status=status) for doubt in disagreements(estimate, [own])]

@@ -1,11 +1,17 @@
 """What rows that walk from the prior say against draws of a posterior."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
 
 import numpy as np
 from scipy.special import gammainc
 
+from pymc_logz.checks.blends import blend_doubts
 from pymc_logz.checks.symmetry import symmetry_doubts
+from pymc_logz.errors import PilotError
+from pymc_logz.estimators import LogZEstimate
+from pymc_logz.loop.planning import block_for, look
 from pymc_logz.models.beyond_draws import (
     MAX_DIMS,
     N_ROWS,
@@ -16,6 +22,8 @@ from pymc_logz.models.context import n_data
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.models.prior import PriorDraws
+from pymc_logz.pilot.settings import RunSettings
+from pymc_logz.references.blend import Target
 from pymc_logz.trees.doubts import Doubt
 from pymc_logz.weights import ALPHA, log_mean, weight_ess
 
@@ -32,20 +40,29 @@ def mode_doubts(
     prepared: Prepared,
     densities: Densities,
     draws: np.ndarray,
-    log_z: float,
+    estimate: LogZEstimate,
     rng: np.random.Generator,
+    compile_kwargs: Mapping[str, Any] | None,
 ) -> list[Doubt]:
-    """Whether draws lack a mode, as far as rows from the prior find one.
+    """Whether draws that did not come from the prior lack a mode, as far as rows from it find one.
 
-    A symmetry of the density that draws are on one side of tells at once. No other mode is looked
-    for in more than 16 dimensions, and where there are more than 5,000 data.
-
-    Draws (m, d) of the posterior may repeat; ``log_z`` is theirs.
+    Draws (m, d) of the posterior may repeat; the estimate is theirs, with the prior normalised.
+    Rows that know values alone walk in up to 16 dimensions. A symmetry of the density that draws
+    are on one side of tells at once. Then log Z is compared with that of a blend that rows from the
+    prior lead to, where there are gradients. Neither is done where there are more than 5,000 data.
     """
-    told = list[Doubt]()
-    if may_walk(prepared.flat, prepared.prior):
-        told = walk_doubts(densities, prepared.prior, draws, log_z, rng)
-    return told or symmetry_doubts(prepared.flat, densities, draws)
+    flat, prior, told = prepared.flat, prepared.prior, list[Doubt]()
+    if may_walk(flat, prior):
+        told = walk_doubts(densities, prior, draws, estimate.log_z, rng)
+    told = told or symmetry_doubts(flat, densities, draws)
+    if told or not estimate.usable or flat.sites or prior.obstacle is not None or is_large(flat):
+        return told
+    block = block_for(prepared, settings := RunSettings(), compile_kwargs)
+    if block.follows_whole_gradient:
+        with suppress(PilotError):
+            _, _, blend = look(prepared, block, settings, rng, blended=True)
+            return blend_doubts(blend, Target(prepared, block), estimate, rng) if blend else []
+    return []
 
 
 def hit_doubts(

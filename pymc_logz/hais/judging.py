@@ -80,5 +80,6 @@ def doubts_of_run(
             block.densities, prior, position[drawn], estimate.log_z, log_share, more, least
         )
     if directions.reference.taken == "draws":  # no pilot has come from the prior
-        doubts += mode_doubts(prepared, block.densities, ends, estimate.log_z, rng)
+        of_model = prepared, block.densities, ends, estimate
+        doubts += mode_doubts(*of_model, rng, block.compile_kwargs)
     return doubts

@@ -121,12 +121,13 @@ def _modes_of_its_own(
     rng: np.random.Generator,
 ) -> list[Doubt]:
     """Whether the model has modes that the other one lacks, from which no row gets there."""
-    log_z = forward_estimate(runs, FROM_MODEL).log_z
-    if prepared.flat.sites or not np.isfinite(log_z):
+    estimate = forward_estimate(runs, FROM_MODEL)
+    if prepared.flat.sites or not estimate.usable:
         return []
     position, log_weight = of_rows("position", runs), of_rows("log_weight", runs)
     density = RowDensity(prepared.flat, compile_kwargs)
-    return mode_doubts(prepared, density, position[resampled(log_weight, rng)], log_z, rng)
+    drawn = position[resampled(log_weight, rng)]
+    return mode_doubts(prepared, density, drawn, estimate, rng, compile_kwargs)
 
 
 def joined_models(flat: FlatModel, other: FlatModel) -> FlatModel:

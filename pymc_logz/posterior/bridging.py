@@ -236,10 +236,11 @@ def _bridged(
             how = method, cross_check, draws, rngs.pilot, repetitions, running
             bridged, alone, found = bridge(density, posterior, log_target, *how)
         with line("Checking the result"):
-            rows, log_z = posterior.inside, bridged[0].log_z
+            rows = posterior.inside
             found += tail_doubts(prepared.flat, density, rows, rngs.checks)
             if bridged[0].usable:
-                found += mode_doubts(prepared, density, rows, log_z, rngs.checks)
+                of_model = prepared, density, rows, bridged[0].less(log_share, share_error)
+                found += mode_doubts(*of_model, rngs.checks, compile_kwargs)
                 found += neck_doubts(prepared, rows, rngs.checks, compile_kwargs)
     warn_of_doubts(found)
     doubts = [*posterior.doubts, *found, *prior_doubts(prepared.prior_doubt)]

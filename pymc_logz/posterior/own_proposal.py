@@ -166,6 +166,8 @@ def importance_sampling(
     rows = unconstrained(flat.model, given.draws)
     log_weight = bounded(natural_density(density, rows)) - given.log_density
     estimate = importance_log_z(log_weight, smooth=smooth)
+    log_share, share_error = prepared.prior.log_share(rngs.checks)
+    normalised = estimate.less(log_share, share_error)
     alive, found = log_weight > -np.inf, list[Doubt]()
     if estimate.usable and alive.sum() >= MIN_ROWS_FOR_KHAT:
         of_proposal = rows[alive], log_weight[alive]
@@ -173,12 +175,11 @@ def importance_sampling(
         drawn = rows[alive][resampled(log_weight[alive], rngs.checks)]
         drawn = in_company(np.unique(drawn, axis=0))
         found += coverage_doubts(density, *of_proposal, given, estimate.mcse, rngs.checks)
-        found += mode_doubts(prepared, density, drawn, estimate.log_z, rngs.checks)
+        found += mode_doubts(prepared, density, drawn, normalised, rngs.checks, compile_kwargs)
         found += tail_doubts(flat, density, drawn, rngs.checks)
     warn_of_doubts(found)
     doubts = [*found, *prior_doubts(prepared.prior_doubt)]
-    log_share, share_error = prepared.prior.log_share(rngs.checks)
-    [judged] = doubted([estimate.less(log_share, share_error)], doubts)
+    [judged] = doubted([normalised], doubts)
     if not found:
         warn_of_status(estimate)
     watch.end("sampling_time")

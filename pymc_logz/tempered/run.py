@@ -90,16 +90,17 @@ def doubts_of(
     rng: np.random.Generator,
 ) -> list[Doubt]:
     """What the rows of a model at beta = 1, and rows that need no path, say against log Z."""
-    prepared, density, reference = subject.prepared, subject.block.densities, planned.reference
+    prepared, block, reference = subject.prepared, subject.block, planned.reference
     if prepared is None or not len(rows := chains.at_the_end()):
         return []
-    doubts = tail_doubts(prepared.flat, density, rows, rng)
+    doubts = tail_doubts(prepared.flat, block.densities, rows, rng)
     if planned.blend is not None and planned.target is not None:
         doubts += blend_doubts(planned.blend, planned.target, estimate, rng)
     if reference.taken == "draws":  # no pilot has come from the prior
         # few walkers reach what the components lack, and those that do hide it
         of_components = reference.draws_of_components(rng, 2**11)
-        doubts += mode_doubts(prepared, density, of_components, estimate.log_z, rng)
+        of_model = prepared, block.densities, of_components, estimate
+        doubts += mode_doubts(*of_model, rng, block.compile_kwargs)
     return doubts
 
 

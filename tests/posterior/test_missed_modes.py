@@ -2,6 +2,7 @@
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 import xarray as xr
 from arviz_base import from_dict
@@ -63,3 +64,16 @@ def test_a_path_from_one_mode_says_so(model: pm.Model) -> None:
     methods = lz.evidence(found, methods=["rts", "mbar"])["evidence"]
     assert list(methods["status"].values) == ["missed_mode", "missed_mode"]
     assert "a mode that no draw is in" in methods.attrs["doubts"]
+
+
+def test_a_mode_in_many_dimensions_is_found() -> None:
+    """Catches `ok` on half of Z where rows that know values alone do not get to the posterior."""
+    d, rng = 20, make_rng("many dimensions")
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, 3, shape=d)
+        far = [-0.5 * ((x - place) ** 2).sum() / 0.6**2 for place in (1.0, -2.0)]
+        pm.Potential("two", pt.logaddexp(*far))
+    tree = from_dict({"posterior": {"x": 1.0 * 0.96 + 0.588 * rng.standard_normal((4, 1000, d))}})
+    with pytest.warns(EvidenceWarning, match="disagree"):
+        found = lz.bridge_sampling(tree, model, **SETTINGS)
+    assert found["evidence"]["status"][0] == "missed_mode"
