@@ -80,6 +80,6 @@ def doubts_of_run(
             block.densities, prior, position[drawn], estimate.log_z, log_share, more, least
         )
     if directions.reference.taken == "draws":  # no pilot has come from the prior
-        of_model = prepared, block.densities, ends, estimate
-        doubts += mode_doubts(*of_model, rng, block.compile_kwargs)
+        given = prepared, block.densities, ends, estimate
+        doubts += mode_doubts(*given, rng, block.compile_kwargs)
     return doubts

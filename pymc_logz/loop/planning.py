@@ -10,7 +10,7 @@ Where the weights are even enough the run is fresh rows of the blend; else it is
 components that explain the most.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -42,7 +42,12 @@ from pymc_logz.references.blend import Blend, Component, Part, Prior, Target
 from pymc_logz.references.conditional import has_conditional_normals
 from pymc_logz.references.marginal_peaks import Start, highest_marginal, looked_wider
 from pymc_logz.references.matrices import Bands
-from pymc_logz.references.nested import conditional_at_peak, has_one_mode, nested_laplace
+from pymc_logz.references.nested import (
+    OF_NESTED,
+    conditional_at_peak,
+    has_one_mode,
+    nested_laplace,
+)
 from pymc_logz.references.reference import Reference, components_in_words, whitened_draws
 from pymc_logz.references.search import HEAVY, Search
 from pymc_logz.runners.block import Block
@@ -176,6 +181,8 @@ class Planner:
         reason += f"; each particle is one of {tries}" if tries > 1 else ""
         is_mode = all(part.what in (OF_MODE, Prior.what) for part in blend.parts)
         taken = "laplace" if is_mode and settings.asks_for("laplace") else "learned"
+        if any(part.what == OF_NESTED for part in blend.parts):
+            taken = "nested_laplace"
         known = search.witnesses.position if look else search.known(self.rng)[0]
         plan, blend = plan_of_one_step(target.block, known), replace(blend, tries=tries)
         return Planned(target.block, plan, Reference(taken, reason), target=target, blend=blend)
@@ -282,11 +289,13 @@ class Planner:
             is_banded = isinstance(start.parts.matrices, Bands)
             if is_banded and (planned := self.at_peak(start)) is not None:
                 return planned
-            found = nested_laplace(prepared, block, start, rng)
+            found = nested_laplace(self.target, start, rng)
             if found is None:
                 planned = None if is_banded else self.at_peak(start)
                 return planned or []
-        reference, ends = found
+        reference, components, ends = found
+        if ends is not None and (planned := self.of_parts(components)) is not None:
+            return planned
         moved = reference.start(block)
         rows = moved.path.sample_reference(rng, block.n_rows)
         stages = walk(moved, self.settings, rows, rng, self.report)
@@ -308,10 +317,14 @@ class Planner:
     def at_peak(self, start: Start) -> Planned | None:
         """Rows of conditional normals; None where rows are to move, or weights are not even."""
         part = conditional_at_peak(self.target.prepared, start, self.rng) if self.direct else None
-        if part is None:
+        return None if part is None else self.of_parts([part])
+
+    def of_parts(self, parts: Sequence[Part]) -> Planned | None:
+        """Rows of these parts and the prior, where they need no path."""
+        if not self.direct:
             return None
         search = Search(self.target)
-        search.add_parts([Prior(), part])
+        search.add_parts([Prior(), *parts])
         search.draw(self.rng, N_TRIED)
         return self.without_path(search, None)
 

@@ -6,15 +6,13 @@ of the others make a map after which the posterior is close to a normal in hundr
 It takes a few thousand gradients, where draws take as many for each hundred that are independent.
 """
 
-from dataclasses import replace
-
 import numpy as np
 
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.elliptical import Clusters, Elliptical, fitted_clusters
 from pymc_logz.paths.funnels import Funnel
 from pymc_logz.paths.mixture import Mixture
-from pymc_logz.references.blend import AT_ONCE, N_ROWS
+from pymc_logz.references.blend import AT_ONCE, N_ROWS, Blend, Component, Prior, Target
 from pymc_logz.references.conditional import (
     INNER_INFLATION,
     MAX_INNER,
@@ -33,12 +31,12 @@ from pymc_logz.references.matrices import Bands
 from pymc_logz.references.modes import furthest
 from pymc_logz.references.nested_map import fitted_map
 from pymc_logz.references.reference import MAX_SHARE_ERROR, PRIOR_SHARE, Reference, whitened_draws
-from pymc_logz.runners.block import Block
 from pymc_logz.runners.climb import towards_data
 from pymc_logz.weights import NEGLIGIBLE, log_mean, resampled, weight_ess
 
 PLACES = (0.9, 1.25, 1.8, 3.0)
 """Where the marginal density is looked at beyond the map, in units of its reach."""
+OF_NESTED = "nested Laplace approximations"
 APART = 3.0
 """Standard deviations between two conditional modes that are not the same."""
 
@@ -108,9 +106,11 @@ def has_one_mode(start: Start, rng: np.random.Generator, n_halves: int = 16) -> 
 
 
 def nested_laplace(
-    prepared: Prepared, block: Block, start: Start, rng: np.random.Generator
-) -> tuple[Reference, np.ndarray | None] | None:
+    target: Target, start: Start, rng: np.random.Generator
+) -> tuple[Reference, list[Component], np.ndarray | None] | None:
     """A reference for a latent Gaussian model, and draws of the posterior if it is close to it.
+
+    Its components are parts of a blend too, which may need no path.
 
     None where the model has too few normal entries, or too many others, where other conditional
     modes show, or weights of draws are not even enough.
@@ -122,10 +122,10 @@ def nested_laplace(
     3.2 for the density of the outer entries. Here it is no approximation of the posterior but a
     proposal, which weights correct.
     """
-    log_mass, error = prepared.prior.log_share()
+    prior, parts = target.prepared.prior, start.parts
+    log_mass, error = prior.log_share()
     if error > MAX_SHARE_ERROR:
         return None
-    parts = start.parts
     found = _followed(parts, start.peak, rng)
     if found is None:
         return None
@@ -145,11 +145,18 @@ def nested_laplace(
         if _is_missed(there, log_z + log_density_by(fit, apart), log_z):
             return None
     fit = _with_inner(parts, fit)
-    draw = whitened_draws(prepared.prior, funnel)
-    mixture = Mixture(fit.components, fit.shares * (1 - PRIOR_SHARE), PRIOR_SHARE, draw, log_mass)
-    return _tried(
-        Reference("nested_laplace", "", mixture, error, funnel), block, len(parts.inner), rng
-    )
+    shares, draw = fit.shares * (1 - PRIOR_SHARE), whitened_draws(prior, funnel)
+    mixture = Mixture(fit.components, shares, PRIOR_SHARE, draw, log_mass)
+    components = [Component(one, funnel, OF_NESTED) for one in fit.components]
+    blend = Blend((Prior(), *components), np.append(PRIOR_SHARE, shares))
+    drawn = blend.weighted(target, rng, N_ROWS[0])
+    verdict = _verdict(drawn.log_weight, len(parts.inner))
+    if verdict is None:
+        return None
+    reason, even = verdict
+    reference = Reference("nested_laplace", reason, mixture, error, funnel)
+    chosen = drawn.position[resampled(drawn.log_weight, rng)]
+    return reference, components, funnel.whitened(chosen) if even else None
 
 
 def _beyond_reach(parts: Conditionals, peak: Peak, funnel: Funnel) -> float:
@@ -280,31 +287,24 @@ def _with_inner(parts: Conditionals, fit: Clusters | None) -> Clusters:
     return Clusters(tuple(components), fit.shares, np.nan)
 
 
-def _tried(
-    reference: Reference, block: Block, n_inner: int, rng: np.random.Generator, least: float = 0.05
-) -> tuple[Reference, np.ndarray | None] | None:
-    """The reference if its draws have even weights, and resampled draws as they move.
+def _verdict(log_weight: np.ndarray, n_inner: int, least: float = 0.05) -> tuple[str, bool] | None:
+    """What weights of draws say for a reference, and whether they are even; None if against it.
 
-    Their weight ESS, as a share, is ``least``. There are no draws where weights are uneven in a way
-    that a path takes care of.
+    Their weight ESS, as a share, is ``least``, or they are uneven in a way that a path takes care
+    of.
     """
-    moved = reference.start(block)
-    rows = moved.path.sample_reference(rng, N_ROWS[0])
-    _, log_weight = moved.densities(rows)
-    log_weight = np.where(np.isnan(log_weight), -np.inf, log_weight)
     if not np.any(np.isfinite(log_weight)):
         return None
     # one row far out among so few says less than it weighs
-    capped = np.minimum(log_weight, log_mean(log_weight) + 0.5 * np.log(N_ROWS[0]))
-    share = float(weight_ess(capped)) / N_ROWS[0]
-    even = share >= least
-    if not even and not _adds_up(log_weight, n_inner):
+    capped = np.minimum(log_weight, log_mean(log_weight) + 0.5 * np.log(len(log_weight)))
+    share = float(weight_ess(capped)) / len(log_weight)
+    if share < least and not _adds_up(log_weight, n_inner):
         return None
     reason = (
-        f"{n_inner} of {rows.shape[1]} entries are normal given the others, and draws of their "
-        f"nested Laplace approximations have weights with an effective share of {share:.2g}"
+        f"{n_inner} entries are normal given the others, and draws of their nested Laplace "
+        f"approximations have weights with an effective share of {share:.2g}"
     )
-    return replace(reference, reason=reason), rows[resampled(log_weight, rng)] if even else None
+    return reason, share >= least
 
 
 def _adds_up(log_weight: np.ndarray, n_inner: int, many: int = 100, each: float = 0.1) -> bool:

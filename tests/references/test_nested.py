@@ -19,6 +19,7 @@ from pymc_logz.models.known_priors import n_factored, normal_columns
 from pymc_logz.models.preparation import prepare
 from pymc_logz.paths.funnels import Features
 from pymc_logz.references import nested, nested_map
+from pymc_logz.references.blend import Target
 from pymc_logz.references.conditional import has_conditional_normals
 from pymc_logz.references.conditional_modes import Conditionals
 from pymc_logz.references.marginal_peaks import highest_marginal
@@ -84,7 +85,7 @@ def made(model: pm.Model, seed: int) -> tuple[nested.Reference, Block] | None:
     prepared = prepare(model, rng)
     block = block_for(prepared, HaisSettings(), None)
     start = highest_marginal(prepared, block, rng)
-    found = None if start is None else nested.nested_laplace(prepared, block, start, rng)
+    found = None if start is None else nested.nested_laplace(Target(prepared, block), start, rng)
     return None if found is None else (found[0], block)
 
 
