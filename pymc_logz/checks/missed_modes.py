@@ -24,6 +24,7 @@ from pymc_logz.models.preparation import Prepared
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.blend import Target
+from pymc_logz.runners.moves_of_rows import Work
 from pymc_logz.trees.doubts import Doubt
 from pymc_logz.weights import ALPHA, log_mean, weight_ess
 
@@ -43,6 +44,7 @@ def mode_doubts(
     estimate: LogZEstimate,
     rng: np.random.Generator,
     compile_kwargs: Mapping[str, Any] | None,
+    work: Work | None = None,
 ) -> list[Doubt]:
     """Whether draws that did not come from the prior lack a mode, as far as rows from it find one.
 
@@ -51,13 +53,30 @@ def mode_doubts(
     are on one side of tells at once. Then log Z is compared with that of a blend that rows from the
     prior lead to, where there are gradients. Neither is done where there are more than 5,000 data.
     """
-    flat, prior, told = prepared.flat, prepared.prior, list[Doubt]()
-    if may_walk(flat, prior):
-        told = walk_doubts(densities, prior, draws, estimate.log_z, rng)
+    flat, told = prepared.flat, list[Doubt]()
+    if may_walk(flat, prepared.prior):
+        told = walk_doubts(densities, prepared.prior, draws, estimate.log_z, rng)
     told = told or symmetry_doubts(flat, densities, draws)
-    if told or not estimate.usable or flat.sites or prior.obstacle is not None or is_large(flat):
-        return told
-    block = block_for(prepared, settings := RunSettings(), compile_kwargs)
+    return told or found_from_prior(prepared, estimate, rng, compile_kwargs, work)
+
+
+def found_from_prior(
+    prepared: Prepared,
+    estimate: LogZEstimate,
+    rng: np.random.Generator,
+    compile_kwargs: Mapping[str, Any] | None,
+    work: Work | None = None,
+) -> list[Doubt]:
+    """Whether a blend that rows from the prior lead to has another log Z; see `mode_doubts`.
+
+    Evaluations are added to ``work``, if it is given.
+    """
+    flat, settings = prepared.flat, RunSettings()
+    usable = estimate.usable and prepared.prior.obstacle is None
+    if not usable or flat.sites or is_large(flat):
+        return []
+    block = block_for(prepared, settings, compile_kwargs)
+    block = block if work is None else block.counted(work)
     if block.follows_whole_gradient:
         with suppress(PilotError):
             _, _, blend = look(prepared, block, settings, rng, blended=True)

@@ -5,16 +5,25 @@ from functools import partial
 import numpy as np
 
 from pymc_logz.checks.edges import edge_doubts
-from pymc_logz.checks.missed_modes import HIT_MASS, LEAST_HIT, hit_doubts, is_large, mode_doubts
+from pymc_logz.checks.missed_modes import (
+    HIT_MASS,
+    LEAST_HIT,
+    found_from_prior,
+    hit_doubts,
+    is_large,
+    mode_doubts,
+)
 from pymc_logz.checks.settling import lagging
 from pymc_logz.checks.tails import tail_doubts
 from pymc_logz.estimators import LogZEstimate
 from pymc_logz.hais.directions import Directions, doubts_of_ends, forward_estimate, of_model
+from pymc_logz.kernels.hamiltonian import walls_of
 from pymc_logz.loop.calls import Subject
 from pymc_logz.loop.frozen import Planned
 from pymc_logz.pilot.checks import exceeds, islands_log_z
 from pymc_logz.references.blend import AT_ONCE
 from pymc_logz.references.conditional import ConditionalNormal
+from pymc_logz.references.reference import ASKED_FOR
 from pymc_logz.runners.anneal import Annealed, of_rows
 from pymc_logz.trees.doubts import Doubt
 from pymc_logz.weights import resampled
@@ -81,5 +90,7 @@ def doubts_of_run(
         )
     if directions.reference.taken == "draws":  # no pilot has come from the prior
         given = prepared, block.densities, ends, estimate
-        doubts += mode_doubts(*given, rng, block.compile_kwargs)
+        doubts += mode_doubts(*given, rng, block.compile_kwargs, block.work)
+    if directions.reference == ASKED_FOR and not walls_of(block.kernel):  # nothing else was tried
+        doubts += found_from_prior(prepared, estimate, rng, block.compile_kwargs, block.work)
     return doubts

@@ -10,7 +10,7 @@ Where the weights are even enough the run is fresh rows of the blend; else it is
 components that explain the most.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,6 +32,7 @@ from pymc_logz.loop.looking import Look, given_reference, look_around
 from pymc_logz.loop.widening import LEAST, N_TRIED, OF_MODE, add_draws, add_modes, searched
 from pymc_logz.models.flat import model_path, open_path
 from pymc_logz.models.preparation import Prepared
+from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.funnels import Funnel
 from pymc_logz.paths.mixture import Mixture
 from pymc_logz.pilot.checks import exceeds, warn_of_stuck
@@ -293,8 +294,8 @@ class Planner:
             if found is None:
                 planned = None if is_banded else self.at_peak(start)
                 return planned or []
-        reference, components, ends = found
-        if ends is not None and (planned := self.of_parts(components)) is not None:
+        reference, part, ends = found
+        if ends is not None and (planned := self.of_part(part)) is not None:
             return planned
         moved = reference.start(block)
         rows = moved.path.sample_reference(rng, block.n_rows)
@@ -317,14 +318,14 @@ class Planner:
     def at_peak(self, start: Start) -> Planned | None:
         """Rows of conditional normals; None where rows are to move, or weights are not even."""
         part = conditional_at_peak(self.target.prepared, start, self.rng) if self.direct else None
-        return None if part is None else self.of_parts([part])
+        return None if part is None else self.of_part(part)
 
-    def of_parts(self, parts: Sequence[Part]) -> Planned | None:
-        """Rows of these parts and the prior, where they need no path."""
+    def of_part(self, part: Part) -> Planned | None:
+        """Rows of this part and the prior, where they need no path."""
         if not self.direct:
             return None
         search = Search(self.target)
-        search.add_parts([Prior(), *parts])
+        search.add_parts([Prior(), part])
         search.draw(self.rng, N_TRIED)
         return self.without_path(search, None)
 
@@ -358,7 +359,8 @@ def learned(search: Search, shares: np.ndarray, funnel: Funnel | None, even: flo
     log_mass, error = prior.log_share()
     pairs = zip(search.parts, shares, strict=True)
     parts = [part for part, share in pairs if isinstance(part, Component) and share]
-    components, own = tuple(part.density for part in parts), shares[shares > 0]
+    components = tuple(part.density for part in parts if isinstance(part.density, Elliptical))
+    own = shares[shares > 0]
     draw = whitened_draws(prior, funnel)
     mixture = Mixture(components, own, 1 - float(own.sum()), draw, log_mass)
     taken = "laplace" if all(part.what == OF_MODE for part in parts) else "learned"

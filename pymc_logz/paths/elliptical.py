@@ -224,6 +224,20 @@ class Clusters(NamedTuple):
     log_likelihood: float
     """Of all rows."""
 
+    def __call__(self, rng: np.random.Generator, n: int) -> np.ndarray:
+        """Draw n rows, shape (n, d)."""
+        origin = rng.choice(len(self.shares), size=n, p=self.shares / self.shares.sum())
+        rows = np.empty((n, self.components[0].centre.size))
+        for k, component in enumerate(self.components):
+            rows[origin == k] = component(rng, int((origin == k).sum()))
+        return rows
+
+    def log_density_of(self, rows: np.ndarray) -> np.ndarray:
+        """Log density of rows (n, d), shape (n,)."""
+        pairs = zip(self.components, self.shares, strict=True)
+        parts = [one.log_density_of(rows) + np.log(share) for one, share in pairs]
+        return np.asarray(logsumexp(parts, axis=0))
+
 
 def fitted_clusters(rows: np.ndarray, n_effective: float, rng: np.random.Generator) -> Clusters:
     """Mixture with the best information criterion of rows that are worth ``n_effective`` of them.

@@ -25,6 +25,8 @@ CLEAR, FAINT = 0.25, 0.1
 rows of the target, and of 2,000 of the prior."""
 MAX_PARENTS = 16
 """More would be noise, and dear to evaluate."""
+FEW = 32
+"""Dimensions up to which a matrix for each row is solved as it is, all rows together."""
 MAX_EXPONENT = 30.0
 """Bound of the log of a spread, that rows far out stay finite."""
 
@@ -207,11 +209,15 @@ class Funnel:
         whole = np.eye(apart.shape[1])
         if len(self.turn) == 1:
             return np.linalg.solve(whole + self.turn[0], apart.T).T
+        features = self.turning.of(bounded)  # a matrix for each row
+        if len(whole) <= FEW:
+            matrices = whole + np.tensordot(features, self.turn, 1)
+            return np.linalg.solve(matrices, apart[..., None])[..., 0]
         back = np.empty_like(apart)
         is_lower = not any(np.any(np.triu(one, 1)) for one in self.turn)
         solve = partial(solve_triangular, lower=True) if is_lower else np.linalg.solve
-        for i, features in enumerate(self.turning.of(bounded)):  # a matrix for each row
-            back[i] = solve(whole + np.tensordot(features, self.turn, 1), apart[i])
+        for i, own in enumerate(features):
+            back[i] = solve(whole + np.tensordot(own, self.turn, 1), apart[i])
         return back
 
     def _exponent(self, follows: np.ndarray) -> Any:

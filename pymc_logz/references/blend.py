@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from pymc_logz.models.preparation import Prepared
-from pymc_logz.paths.elliptical import Elliptical
+from pymc_logz.paths.elliptical import Clusters, Elliptical
 from pymc_logz.paths.funnels import Funnel
 from pymc_logz.runners.anneal import Annealed, merge
 from pymc_logz.runners.block import Block
@@ -126,19 +126,22 @@ class Prior:
 
 @dataclass(frozen=True)
 class Component(Moving):
-    """A Student-t in the coordinates of a funnel, or in the model's own."""
+    """A Student-t, or some of them, in the coordinates of a funnel, or in the model's own."""
 
-    density: Elliptical
+    density: Elliptical | Clusters
     funnel: Funnel | None = None
     what: str = "Student-t components"
 
     def draw(self, target: Target, rng: np.random.Generator, n: int) -> Drawn:
-        """Rows (n, d)."""
-        return self.restored(self.density(rng, n)), None
+        """Rows (n, d), and their log density."""
+        moving = self.density(rng, n)
+        return self.restored(moving), self._log_density(moving)
 
     def log_density_of(self, target: Target, rows: np.ndarray, log_prior: np.ndarray) -> np.ndarray:
         """Log density of rows (n, d), shape (n,)."""
-        moving = self.whitened(rows)
+        return self._log_density(self.whitened(rows))
+
+    def _log_density(self, moving: np.ndarray) -> np.ndarray:
         return self.density.log_density_of(moving) - self.log_volume(moving)
 
 

@@ -59,7 +59,7 @@ class ConditionalNormal:
 
     def draw(self, target: Target, rng: np.random.Generator, n: int) -> Drawn:
         """Rows (n, d), and their log density (n,)."""
-        outer = np.empty((n, 0)) if self.fit is None else drawn(self.fit, rng, n)
+        outer = np.empty((n, 0)) if self.fit is None else self.fit(rng, n)
         mode, factors, sides = self._conditional(target, outer)
         noise, df = rng.standard_normal(mode.shape), inner_df(len(self.inner))
         noise *= np.sqrt(df / rng.chisquare(df, size=(n, 1)))
@@ -93,7 +93,7 @@ class ConditionalNormal:
         log_density = constant + 0.5 * factors.log_det()
         log_density -= 0.5 * (df + k) * np.log1p(square.sum(axis=1) / df)
         log_density -= np.log(sides.mean(axis=2)).sum(axis=1)
-        return log_density if self.fit is None else log_density + log_density_by(self.fit, outer)
+        return log_density if self.fit is None else log_density + self.fit.log_density_of(outer)
 
     def _parts(self, target: Target) -> Conditionals:
         return Conditionals(target.block, self.inner, self.outer, self.matrices, self.skewed)
@@ -318,11 +318,11 @@ def explored(
     ]
     places, log_marginal, modes = np.empty((0, outer.shape[1])), np.empty(0), inner[:0]
     for _ in range(n_rounds):
-        new = drawn(fits[-1], rng, n)
+        new = fits[-1](rng, n)
         found = parts.modes(new, known.nearest(new), scale)
         places, modes = np.concatenate([places, new]), np.concatenate([modes, found.inner])
         log_marginal = np.concatenate([log_marginal, found.log_marginal])
-        log_q = logsumexp([log_density_by(fit, places) for fit in fits], axis=0) - np.log(len(fits))
+        log_q = logsumexp([fit.log_density_of(places) for fit in fits], axis=0) - np.log(len(fits))
         log_weight = log_marginal - log_q
         alive = np.isfinite(log_marginal)
         if alive.any():
@@ -340,19 +340,3 @@ def with_tails(fit: Clusters, width: float = 2.0, share: float = 0.15) -> Cluste
     both = list(product(widened(fit).components, (1.0, width)))
     shares = np.outer(fit.shares, [1 - share, share]).ravel()
     return Clusters(tuple(one.wider(w**2) for one, w in both), shares, fit.log_likelihood)
-
-
-def drawn(fit: Clusters, rng: np.random.Generator, n: int) -> np.ndarray:
-    """Rows (n, m) of components."""
-    origin = rng.choice(len(fit.shares), size=n, p=fit.shares / fit.shares.sum())
-    rows = np.empty((n, len(fit.components[0].centre)))
-    for k, component in enumerate(fit.components):
-        rows[origin == k] = component(rng, int((origin == k).sum()))
-    return rows
-
-
-def log_density_by(fit: Clusters, rows: np.ndarray) -> np.ndarray:
-    """Log density of rows (n, m) by components, shape (n,)."""
-    pairs = zip(fit.components, fit.shares, strict=True)
-    parts = [one.log_density_of(rows) + np.log(share) for one, share in pairs]
-    return np.asarray(logsumexp(parts, axis=0))

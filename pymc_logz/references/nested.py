@@ -20,7 +20,6 @@ from pymc_logz.references.conditional import (
     ConditionalNormal,
     explored_enough,
     inner_df,
-    log_density_by,
     n_places,
     part_of,
     with_tails,
@@ -72,7 +71,7 @@ def conditional_at_peak(
     if part.fit is not None:
         volume = np.linalg.slogdet(peak.factor)[1]
         outer, there = start.outer, start.seen.log_marginal + volume
-        own = log_z + log_density_by(part.fit, outer) + volume
+        own = log_z + part.fit.log_density_of(outer) + volume
         if _is_missed(there, own, log_z):
             return None
     return part
@@ -107,10 +106,10 @@ def has_one_mode(start: Start, rng: np.random.Generator, n_halves: int = 16) -> 
 
 def nested_laplace(
     target: Target, start: Start, rng: np.random.Generator
-) -> tuple[Reference, list[Component], np.ndarray | None] | None:
+) -> tuple[Reference, Component, np.ndarray | None] | None:
     """A reference for a latent Gaussian model, and draws of the posterior if it is close to it.
 
-    Its components are parts of a blend too, which may need no path.
+    It is a part of a blend too, which may need no path.
 
     None where the model has too few normal entries, or too many others, where other conditional
     modes show, or weights of draws are not even enough.
@@ -142,13 +141,13 @@ def nested_laplace(
         log_marginal = np.concatenate([start.seen.log_marginal, others[1]])
         apart = np.linalg.solve(centre.factor, (outer - centre.outer).T).T
         there = log_marginal + np.linalg.slogdet(centre.factor)[1]
-        if _is_missed(there, log_z + log_density_by(fit, apart), log_z):
+        if _is_missed(there, log_z + fit.log_density_of(apart), log_z):
             return None
     fit = _with_inner(parts, fit)
-    shares, draw = fit.shares * (1 - PRIOR_SHARE), whitened_draws(prior, funnel)
-    mixture = Mixture(fit.components, shares, PRIOR_SHARE, draw, log_mass)
-    components = [Component(one, funnel, OF_NESTED) for one in fit.components]
-    blend = Blend((Prior(), *components), np.append(PRIOR_SHARE, shares))
+    draw = whitened_draws(prior, funnel)
+    mixture = Mixture(fit.components, fit.shares * (1 - PRIOR_SHARE), PRIOR_SHARE, draw, log_mass)
+    part = Component(fit, funnel, OF_NESTED)
+    blend = Blend((Prior(), part), np.array([PRIOR_SHARE, 1 - PRIOR_SHARE]))
     drawn = blend.weighted(target, rng, N_ROWS[0])
     verdict = _verdict(drawn.log_weight, len(parts.inner))
     if verdict is None:
@@ -156,7 +155,7 @@ def nested_laplace(
     reason, even = verdict
     reference = Reference("nested_laplace", reason, mixture, error, funnel)
     chosen = drawn.position[resampled(drawn.log_weight, rng)]
-    return reference, components, funnel.whitened(chosen) if even else None
+    return reference, part, funnel.whitened(chosen) if even else None
 
 
 def _beyond_reach(parts: Conditionals, peak: Peak, funnel: Funnel) -> float:

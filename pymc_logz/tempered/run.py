@@ -10,11 +10,12 @@ import numpy as np
 import xarray as xr
 
 from pymc_logz.checks.blends import blend_doubts
-from pymc_logz.checks.missed_modes import mode_doubts
+from pymc_logz.checks.missed_modes import found_from_prior, mode_doubts
 from pymc_logz.checks.tails import tail_doubts
 from pymc_logz.errors import says_if_interrupted, warn
 from pymc_logz.estimators import LogZEstimate
 from pymc_logz.kernels.compose import sums_out
+from pymc_logz.kernels.hamiltonian import walls_of
 from pymc_logz.loop.calls import Call, Subject, begun, ready
 from pymc_logz.loop.frozen import Planned, fixed_plan, n_followed
 from pymc_logz.loop.frozen import walk as pilot_walk
@@ -22,7 +23,7 @@ from pymc_logz.loop.planning import look
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.pilot.checks import exceeds, islands_log_z, warn_of_stuck
 from pymc_logz.references.blend import Target
-from pymc_logz.references.reference import Reference
+from pymc_logz.references.reference import ASKED_FOR, Reference
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import line, report_beta, report_count, report_rounds
 from pymc_logz.runners.running import state_of
@@ -96,11 +97,13 @@ def doubts_of(
     doubts = tail_doubts(prepared.flat, block.densities, rows, rng)
     if planned.blend is not None and planned.target is not None:
         doubts += blend_doubts(planned.blend, planned.target, estimate, rng)
+    elif reference == ASKED_FOR and not walls_of(block.kernel):
+        doubts += found_from_prior(prepared, estimate, rng, block.compile_kwargs, block.work)
     if reference.taken == "draws":  # no pilot has come from the prior
         # few walkers reach what the components lack, and those that do hide it
         of_components = reference.draws_of_components(rng, 2**11)
         of_model = prepared, block.densities, of_components, estimate
-        doubts += mode_doubts(*of_model, rng, block.compile_kwargs)
+        doubts += mode_doubts(*of_model, rng, block.compile_kwargs, block.work)
     return doubts
 
 

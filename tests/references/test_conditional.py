@@ -20,7 +20,6 @@ from pymc_logz.references.blend import Blend, Target
 from pymc_logz.references.conditional import (
     ConditionalNormal,
     conditional_normal,
-    log_density_by,
     without_factors,
 )
 from pymc_logz.references.conditional_modes import Conditionals
@@ -106,7 +105,7 @@ def test_mean_weight_is_z() -> None:
                 tuple(c.wider(1.5) for c in self.fit.components), self.fit.shares, np.nan
             )
             own = super()._density(outer, *others)
-            return own - log_density_by(self.fit, outer) + log_density_by(wider, outer)
+            return own - self.fit.log_density_of(outer) + wider.log_density_of(outer)
 
     class NoTails(ConditionalNormal):
         def _density(self, outer: np.ndarray, whitened: np.ndarray, *others: Any) -> np.ndarray:
