@@ -226,8 +226,8 @@ WITH_NUMBER = {
         "changes, or pymc_logz.bridge_sampling of draws of ConstrainedHMC, which has none."
     ),
     "lagging_rows": (
-        "The particles did not keep up with the path: at its end they are too narrow or too wide "
-        "for the posterior, so log Z is too low by more than its error; use more temperatures "
+        "The particles did not keep up with the path: the posterior goes on beyond them, where a "
+        "scale is small, so log Z is too low by more than its error; use more temperatures "
         "(betas=<int>), or leave step_size, scale and reference to the pilot."
     ),
     "maybe_infinite": (

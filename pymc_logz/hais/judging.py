@@ -13,42 +13,20 @@ from pymc_logz.checks.missed_modes import (
     is_large,
     mode_doubts,
 )
-from pymc_logz.checks.settling import lagging
 from pymc_logz.checks.tails import tail_doubts
-from pymc_logz.estimators import LogZEstimate
 from pymc_logz.hais.directions import Directions, doubts_of_ends, forward_estimate, of_model
 from pymc_logz.kernels.hamiltonian import walls_of
 from pymc_logz.loop.calls import Subject
 from pymc_logz.loop.frozen import Planned
-from pymc_logz.pilot.checks import exceeds, islands_log_z
 from pymc_logz.references.blend import AT_ONCE
 from pymc_logz.references.conditional import ConditionalNormal
 from pymc_logz.references.reference import ASKED_FOR
-from pymc_logz.runners.anneal import Annealed, of_rows
+from pymc_logz.runners.anneal import of_rows
 from pymc_logz.trees.doubts import Doubt
 from pymc_logz.weights import resampled
 
 N_PRIOR = {1: 4096, 2: 4096, 3: 1024, 4: 1024, 5: 1024}
 """Draws of the prior that may hit a mode, by the dimensions in which they have a chance."""
-
-
-def doubts_of(estimate: LogZEstimate, planned: Planned, runs: list[Annealed]) -> list[Doubt]:
-    """What speaks against an estimate that its own weights have nothing against."""
-    if estimate.status != "ok":
-        return []
-    return [*lagging(planned.block, runs), *pilot_disagrees(planned, estimate)]
-
-
-def pilot_disagrees(planned: Planned, estimate: LogZEstimate) -> list[Doubt]:
-    """Whether the pilot along the same path found more; others were compared when planned."""
-    stages = planned.stages
-    if stages is None or not exceeds(stages, estimate.log_z, estimate.mcse):
-        return []
-    apart = islands_log_z(stages)[0] - estimate.log_z
-    reason = (
-        f"log Z of the pilot's particles, along the same path, is {apart:.3g} nats above the run's"
-    )
-    return [Doubt("disagrees", reason)]
 
 
 def doubts_of_run(
@@ -69,7 +47,6 @@ def doubts_of_run(
     doubts = [
         *ends,
         *tail_doubts(prepared.flat, block.densities, rows, rng),
-        *doubts_of(estimate, planned, directions.forward),
     ]
     parts = planned.blend.parts if planned.blend is not None else ()
     is_explored = any(isinstance(part, ConditionalNormal) for part in parts)

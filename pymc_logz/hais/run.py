@@ -10,7 +10,7 @@ import xarray as xr
 
 from pymc_logz.errors import logger, warn
 from pymc_logz.hais.directions import Directions, estimates_of, forward_estimate, of_model
-from pymc_logz.hais.judging import doubts_of, doubts_of_run
+from pymc_logz.hais.judging import doubts_of_run
 from pymc_logz.hais.results import annealing_dataset, draw_datasets, exact_tree, reverse_dataset
 from pymc_logz.hais.settings import DEFAULT_MCSE, HaisSettings
 from pymc_logz.kernels.compose import sums_out
@@ -137,7 +137,7 @@ class Chains:
         # seemed, all is planned anew
         settings, runs = self.settings, self.until(planned)
         estimate = forward_estimate(runs, planned.reference)
-        sound = estimate.status == "ok" and not doubts_of(estimate, planned, runs)
+        sound = estimate.status == "ok"
         # tails of nested approximations are those of normal laws, so that few temperatures leave
         # weights whose errors are too small
         most = 0.03 if planned.reference.taken == "nested_laplace" else DEFAULT_MCSE[1]

@@ -34,7 +34,7 @@ from pymc_logz.hais.directions import (
     forward_estimate,
     of_model,
 )
-from pymc_logz.hais.judging import doubts_of, doubts_of_run
+from pymc_logz.hais.judging import doubts_of_run
 from pymc_logz.hais.run import Chains, collect, run_chains
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.compose import for_variables
@@ -102,7 +102,6 @@ def run_between(
         factor, directions = bayes_factor(start.runs, runs), Directions(runs, FROM_MODEL)
         doubts = [
             *start.doubts,
-            *doubts_of(factor, planned, runs),
             *_modes_of_its_own(prepared, runs, compile_kwargs, rngs.checks),
         ]
         watch.end("sampling_time")

@@ -236,11 +236,10 @@ def _bridged(
             how = method, cross_check, draws, rngs.pilot, repetitions, running
             bridged, alone, found = bridge(density, posterior, log_target, *how)
         with line("Checking the result"):
-            rows = posterior.inside
-            found += tail_doubts(prepared.flat, density, rows, rngs.checks)
+            found += tail_doubts(prepared.flat, density, rows := posterior.inside, rngs.checks)
             if bridged[0].usable:
-                of_model = prepared, density, rows, bridged[0].less(log_share, share_error)
-                found += mode_doubts(*of_model, rngs.checks, compile_kwargs)
+                one = bridged[0].less(log_share, share_error)
+                found += mode_doubts(prepared, density, rows, one, rngs.checks, compile_kwargs)
                 found += neck_doubts(prepared, rows, rngs.checks, compile_kwargs)
     warn_of_doubts(found)
     doubts = [*posterior.doubts, *found, *prior_doubts(prepared.prior_doubt)]

@@ -1,4 +1,4 @@
-"""Log Z of walkers against that of weighted rows of a blend."""
+"""Log Z by whatever did not come from a blend, against that of weighted rows of one."""
 
 from dataclasses import replace
 
@@ -7,11 +7,14 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 from scipy.special import logsumexp
+from support import pymc_models as models
 from support.checks import make_rng
 
 import pymc_logz as lz
+from pymc_logz import energies
 from pymc_logz.checks.blends import blend_doubts
 from pymc_logz.estimators import LogZEstimate
+from pymc_logz.kernels import Langevin
 from pymc_logz.loop.calls import begun, ready
 from pymc_logz.loop.planning import look
 from pymc_logz.references.blend import Target
@@ -39,8 +42,10 @@ def exact_of_phases() -> float:
     return float(logsumexp(each) + np.log(0.5))
 
 
-@pytest.mark.parametrize(("off", "accused"), [(0.0, False), (-0.3, True), (0.3, True)])
-def test_another_log_z_is_accused(off: float, accused: bool) -> None:
+@pytest.mark.parametrize(
+    ("off", "expected"), [(0.0, []), (-0.3, ["missed_mode"]), (0.3, ["disagrees"])]
+)
+def test_another_log_z_is_accused(off: float, expected: list[str]) -> None:
     """Would catch a check that never speaks, one that always does, or one that knows one side."""
     energy = lz.energies.beta_bernoulli()
     settings = TemperedSettings.asked(draws=10)
@@ -52,7 +57,7 @@ def test_another_log_z_is_accused(off: float, accused: bool) -> None:
         said = LogZEstimate("rts", energy.log_z + off, 0.01, 500.0, np.nan, "ok")
         target = Target(prepared, block)
         doubts = blend_doubts(blend, target, said, make_rng("blends"))
-    assert [doubt.status for doubt in doubts] == ["disagrees"] * accused
+    assert [doubt.status for doubt in doubts] == expected
     assert not blend_doubts(blend, target, replace(said, status="degenerate"), make_rng("none"))
 
 
@@ -65,3 +70,23 @@ def test_walkers_that_stay_in_one_phase() -> None:
     off = abs(float(found["log_z"][0]) - exact_of_phases())
     assert str(found["status"].values[0]) != "ok"
     assert off > 4 * float(found["mcse"][0])
+
+
+@pytest.mark.filterwarnings("ignore:the model has potentials")
+@pytest.mark.filterwarnings("ignore::pymc_logz.EvidenceWarning")
+def test_steps_that_are_too_small() -> None:
+    """Would catch `ok` on a log Z that is 6 to 12 errors off, though all weights look alike."""
+    experts = energies.student_t_experts(energies.random_filters(1, 8), np.linspace(3, 5, 8))
+    found = []
+    for seed in (2, 3, 4):
+        tree = models.quick(
+            experts.model,
+            kernel=Langevin(step_size=0.2, scale=1.0),
+            betas=200,
+            chains=4,
+            random_seed=seed,
+        )
+        log_z, mcse, status = models.log_z_of(tree)
+        assert abs(log_z - experts.log_z) > 4 * mcse
+        found.append(status)
+    assert found == ["missed_mode"] * 3

@@ -22,8 +22,6 @@ CHECKS = (
     "blend_doubts",
     "neck_doubts",
     "walker_doubts",
-    "lagging",
-    "pilot_disagrees",
     "exceeds",
 )
 """Those that speak for a status, and one that makes the plan another one."""

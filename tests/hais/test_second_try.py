@@ -16,14 +16,10 @@ from pymc_logz.pilot.ladder import MAX_GROWTH, Aim
 from pymc_logz.references.blend import Blend, Prior
 from pymc_logz.references.reference import ASKED_FOR, Reference
 from pymc_logz.seeds import generators_from
-from pymc_logz.trees.doubts import Doubt
 
 N = 1024
 GOOD, POOR = 0.1, 3.0
 """Standard deviations of log weights."""
-
-
-LAG = [Doubt("lagging_rows", "they lag")]
 
 
 def tried(monkeypatch: pytest.MonkeyPatch, spreads: list[float], **changes: Any) -> list[int]:
@@ -41,9 +37,7 @@ def tried(monkeypatch: pytest.MonkeyPatch, spreads: list[float], **changes: Any)
         weights = make_rng("try", spread).normal(0, spread, (chains.settings.chains, N))
         return [SimpleNamespace(log_weight=weight) for weight in weights]
 
-    doubts = changes.pop("doubts", [])
     monkeypatch.setattr(hais.Chains, "until", run)
-    monkeypatch.setattr(hais, "doubts_of", lambda *_: doubts)
     settings = HaisSettings(draws=N, chains=2, **changes)
     counted, runs = hais.Chains(Call(settings, generators_from(1))).twice(planned)
     assert counted.plan.n_temperatures == lengths[-1]
@@ -73,7 +67,6 @@ def test_a_poor_run_is_made_again_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a poor number handed over without a try, and tries without end."""
     assert tried(monkeypatch, [POOR, GOOD]) == [16, 16 * MAX_GROWTH]
     assert tried(monkeypatch, [POOR, POOR]) == [16, 16 * MAX_GROWTH]
-    assert tried(monkeypatch, [GOOD, GOOD], doubts=LAG) == [16, 16 * MAX_GROWTH]
 
 
 def test_a_second_try_keeps_within_its_budget(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +124,6 @@ def test_rows_without_a_path_that_are_not_good_are_planned_anew(
         return [SimpleNamespace(log_weight=weight) for weight in weights]
 
     monkeypatch.setattr(hais.Chains, "until", run)
-    monkeypatch.setattr(hais, "doubts_of", lambda *_: [])
     settings = HaisSettings(draws=N, chains=2)
     chains = hais.Chains(Call(settings, generators_from(1)))
     assert chains.twice(first, [lambda _: other])[0] is other
