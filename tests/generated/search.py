@@ -29,11 +29,14 @@ def bridge(model: pm.Model, seed: int) -> xr.DataTree:
 
 CALLS: dict[str, Call] = {
     "sample_hais": lambda model, seed: lz.sample_hais(model=model, random_seed=seed, **ALONE),
+    "from_prior": lambda model, seed: lz.sample_hais(
+        model=model, reference="prior", random_seed=seed, **ALONE
+    ),
     "evidence": lambda model, seed: lz.evidence(model, random_seed=seed, **ALONE),
     "sample_tempered": lambda m, seed: lz.sample_tempered(model=m, random_seed=seed, **ALONE),
     "bridge": bridge,
 }
-"""Each call with its defaults."""
+"""Each call with its defaults, and the plain path from the prior."""
 
 
 @dataclass(frozen=True)
