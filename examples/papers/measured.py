@@ -81,14 +81,14 @@ def pooled(truth):
     return float(value @ weight / weight.sum()), float(weight.sum() ** -0.5)
 
 
-def compared_at_784(statistic, *pairs):
-    """A statistic of errors of log Z by pairs of method and sweeps, of the machine of MNIST.
+def compared_at_784(statistic, *pairs, machine="mnist"):
+    """A statistic of errors of log Z by pairs of method and sweeps, of a machine of MNIST.
 
     Nothing where no run of one of them is kept.
     """
-    if not (RESULTS / "rts_at_size_mnist.json").exists():
+    if not (RESULTS / f"rts_at_size_{machine}.json").exists():
         return None, None, None
-    kept, units = units_of("rts_at_size_mnist")
+    kept, units = units_of(f"rts_at_size_{machine}")
     if "truth" not in kept or any(one not in units for one in pairs):
         return None, None, None
     log_z, error = pooled(kept["truth"])
@@ -96,14 +96,42 @@ def compared_at_784(statistic, *pairs):
     return interval(statistic, *off, error=error)
 
 
-def ten_times_fewer_sweeps(fast, slow, n):
-    """Error of a method with n sweeps over that of another with ten times n, 784 x 500 units."""
-    return compared_at_784(ratio_of_errors, (fast, n), (slow, 10 * n))
+def ten_times_fewer_sweeps(fast, slow, n, machine="mnist"):
+    """Error of a method with n sweeps over that of another with ten times n, 784 visible units."""
+    return compared_at_784(ratio_of_errors, (fast, n), (slow, 10 * n), machine=machine)
 
 
-def ratio_of_bias(one, other, n):
-    """Mean error of a method with n sweeps over that of another, 784 x 500 units."""
-    return compared_at_784(lambda a, b: abs(a.mean() / b.mean()), (one, n), (other, n))
+def ratio_of_bias(one, other, n, machine="mnist"):
+    """Mean error of a method with n sweeps over that of another, 784 visible units."""
+    statistic = ratio_of_means
+    return compared_at_784(statistic, (one, n), (other, n), machine=machine)
+
+
+def tracked():
+    """What was tracked (updates, 4) while 180 x 500 units learned DNA, and units beside it."""
+    _, units = units_of("rts_tracking")
+    blocks = sorted((at, one[0]["rows"]) for (name, at), one in units.items() if name == "tracked")
+    return np.concatenate([rows for _, rows in blocks]), units
+
+
+def cost_of_tracking():
+    """Median seconds of an update over those of its Gibbs sweeps alone."""
+    rows, units = tracked()
+    alone = [one[0]["seconds"] for (name, _), one in units.items() if name == "sweeps alone"]
+    return interval(lambda a, b: np.median(a) / np.median(b), rows[1:, 3], np.array(alone))
+
+
+def error_of_tracking():
+    """By how many nats the tracked log Z is off from annealing, at most."""
+    rows, units = tracked()
+    checks = [(at, one[0]["log_z"]) for (name, at), one in units.items() if name == "AIS"]
+    off = [abs(rows[at, 2] - log_z) for at, log_z in checks if at < len(rows)]
+    return max(off), None, None
+
+
+def ratio_of_means(one, other):
+    """Size of the mean of one over that of the other."""
+    return abs(one.mean() / other.mean())
 
 
 def ratio_of_errors(fast, slow):

@@ -62,7 +62,12 @@ MNIST_SIZES = {
     "temperatures": 20_000,
 }
 MNIST_RESULTS = RESULTS.with_name("rts_at_size_mnist.json")
-LEARNED = {"mnist": (MNIST_SIZES, MNIST_RESULTS), "persistent": (SIZES, RESULTS)}
+SMALLER = MNIST_SIZES | {"hidden": 100}
+LEARNED = {
+    "mnist": (MNIST_SIZES, MNIST_RESULTS),
+    "mnist_100": (SMALLER, RESULTS.with_name("rts_at_size_mnist_100.json")),
+    "persistent": (SIZES, RESULTS),
+}
 """Sizes and numbers of a machine, by what and how it learned."""
 
 

@@ -32,7 +32,7 @@ import matplotlib
 matplotlib.use("Agg")
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import expit, softmax
 
 import pymc_logz as lz
 
@@ -122,6 +122,8 @@ def learned(sizes, results, store, last=None):
         rows.append([*(fit - log_z for fit in fits), log_z, seconds])
         if update % between == 0 and not results.has("AIS", update, 0):
             results.keep("AIS", update, 0, annealed(rbm, fits, sizes, update))
+            alone = bare(rbm, sizes, np.random.default_rng(update))
+            results.keep("sweeps alone", update, 0, {"seconds": alone})
         weight = softmax(draws["log_weight"].to_numpy().ravel())
         visible = draws["visible"].to_numpy().reshape(len(weight), -1).astype(float)
         pairs = zip(
@@ -140,6 +142,18 @@ def learned(sizes, results, store, last=None):
             results.keep("tracked", update + 1 - len(rows), 0, block)
             print(f"update {update}: {np.round(rows[-1], 3)}", flush=True)
             rows = []
+
+
+def bare(rbm, sizes, rng):
+    """Seconds of processor time of as many Gibbs sweeps in NumPy, and nothing else."""
+    begun = time.process_time()
+    visible = (rng.random((sizes["walkers"], len(rbm.visible_bias))) < 0.5).astype(float)
+    for _ in range(sizes["between"]):
+        hidden = rng.random((len(visible), sizes["hidden"])) < expit(
+            rbm.hidden_bias + visible @ rbm.weights
+        )
+        visible = rng.random(visible.shape) < expit(rbm.visible_bias + hidden @ rbm.weights.T)
+    return time.process_time() - begun
 
 
 def annealed(rbm, fits, sizes, seed):
