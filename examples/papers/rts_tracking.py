@@ -106,14 +106,16 @@ def tracker_of(sizes, theta, train, seed):
     )
 
 
-def learned(sizes, results, store, last=None):
+def learned(sizes, results, store, last=None, every=EVERY):
     """Go on learning up to an update, keeping what is tracked."""
     train, validation = dna(np.random.default_rng(0))
     first, theta = started(sizes, train, store)
     ascend, even = RMSSpectral(sizes["step"], sizes["kept"]), np.full(len(train), 1 / len(train))
     tracker = tracker_of(sizes, theta, train, [5, first])
     rows, between = [], sizes["updates"] // sizes["checks"]
-    for update in range(first, min(last or sizes["updates"], sizes["updates"]) + 1):
+    for update in range(
+        first, min(last if last is not None else sizes["updates"], sizes["updates"]) + 1
+    ):
         begun = time.process_time()
         draws = tracker.update(theta)["tempered_posterior"].to_dataset()
         seconds = time.process_time() - begun
@@ -136,7 +138,7 @@ def learned(sizes, results, store, last=None):
             name: theta[name] + ascend(name, of_data - of_model)
             for name, of_data, of_model in pairs
         }
-        if (update + 1) % EVERY == 0 or update == sizes["updates"]:
+        if (update + 1) % every == 0 or update == sizes["updates"]:
             np.savez(store, update=update + 1, **theta)
             block = {"rows": np.round(rows, 4).tolist()}
             results.keep("tracked", update + 1 - len(rows), 0, block)
@@ -195,7 +197,7 @@ def main(arguments=None):
     results = Results(given.results, SIZES)
     if not given.shown:
         learned(SIZES, results, given.machine, given.last)
-    draw_tracking(read(results)).savefig("rts_tracking.png", dpi=130)
+    draw_tracking(read(results), "row").savefig("rts_tracking.png", dpi=130)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ def blend_doubts(
     Each row is chosen from as many as bring its error to half that of the estimate, two at least
     and ``most_tries`` at most.
     """
-    if not estimate.usable:
+    if estimate.status != "ok":
         return []
 
     def found(tries: int, n: int) -> LogZEstimate:

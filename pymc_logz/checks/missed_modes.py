@@ -1,5 +1,6 @@
 """What rows that walk from the prior say against draws of a posterior."""
 
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -9,7 +10,7 @@ from scipy.special import gammainc
 
 from pymc_logz.checks.blends import blend_doubts
 from pymc_logz.checks.symmetry import symmetry_doubts
-from pymc_logz.errors import PilotError
+from pymc_logz.errors import EvidenceWarning, PilotError
 from pymc_logz.estimators import LogZEstimate
 from pymc_logz.loop.planning import block_for, look
 from pymc_logz.models.beyond_draws import (
@@ -19,6 +20,7 @@ from pymc_logz.models.beyond_draws import (
     other_mode,
 )
 from pymc_logz.models.context import n_data
+from pymc_logz.models.density import lacks_gradient
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.models.prior import PriorDraws
@@ -41,23 +43,20 @@ def mode_doubts(
     prepared: Prepared,
     densities: Densities,
     draws: np.ndarray,
-    estimate: LogZEstimate,
+    log_z: float,
     rng: np.random.Generator,
-    compile_kwargs: Mapping[str, Any] | None,
-    work: Work | None = None,
 ) -> list[Doubt]:
-    """Whether draws that did not come from the prior lack a mode, as far as rows from it find one.
+    """Whether draws lack a mode, as far as rows from the prior find one.
 
-    Draws (m, d) of the posterior may repeat; the estimate is theirs, with the prior normalised.
-    Rows that know values alone walk in up to 16 dimensions. A symmetry of the density that draws
-    are on one side of tells at once. Then log Z is compared with that of a blend that rows from the
-    prior lead to, where there are gradients. Neither is done where there are more than 5,000 data.
+    A symmetry of the density that draws are on one side of tells at once. No other mode is looked
+    for in more than 16 dimensions, and where there are more than 5,000 data.
+
+    Draws (m, d) of the posterior may repeat; ``log_z`` is theirs.
     """
-    flat, told = prepared.flat, list[Doubt]()
-    if may_walk(flat, prepared.prior):
-        told = walk_doubts(densities, prepared.prior, draws, estimate.log_z, rng)
-    told = told or symmetry_doubts(flat, densities, draws)
-    return told or found_from_prior(prepared, estimate, rng, compile_kwargs, work)
+    told = list[Doubt]()
+    if may_walk(prepared.flat, prepared.prior):
+        told = walk_doubts(densities, prepared.prior, draws, log_z, rng)
+    return told or symmetry_doubts(prepared.flat, densities, draws)
 
 
 def found_from_prior(
@@ -67,20 +66,22 @@ def found_from_prior(
     compile_kwargs: Mapping[str, Any] | None,
     work: Work | None = None,
 ) -> list[Doubt]:
-    """Whether a blend that rows from the prior lead to has another log Z; see `mode_doubts`.
+    """Whether a blend that rows from the prior lead to has another log Z than an estimate.
 
-    Evaluations are added to ``work``, if it is given.
+    None is looked for without gradients, with more than 5,000 data, or where the estimate is not ok
+    itself; it has the prior normalised. Evaluations are added to ``work``, if it is given.
     """
     flat, settings = prepared.flat, RunSettings()
-    usable = estimate.usable and prepared.prior.obstacle is None
-    if not usable or flat.sites or is_large(flat):
+    may_look = estimate.status == "ok" and prepared.prior.obstacle is None
+    if not may_look or flat.sites or is_large(flat) or lacks_gradient(flat) is not None:
         return []
     block = block_for(prepared, settings, compile_kwargs)
     block = block if work is None else block.counted(work)
-    if block.follows_whole_gradient:
-        with suppress(PilotError):
-            _, _, blend = look(prepared, block, settings, rng, blended=True)
-            return blend_doubts(blend, Target(prepared, block), estimate, rng) if blend else []
+    with suppress(PilotError), warnings.catch_warnings():
+        # what is to be said of the model has been said
+        warnings.simplefilter("ignore", EvidenceWarning)
+        _, _, blend = look(prepared, block, settings, rng, blended=True)
+        return blend_doubts(blend, Target(prepared, block), estimate, rng) if blend else []
     return []
 
 

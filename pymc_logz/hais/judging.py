@@ -20,7 +20,6 @@ from pymc_logz.loop.calls import Subject
 from pymc_logz.loop.frozen import Planned
 from pymc_logz.references.blend import AT_ONCE
 from pymc_logz.references.conditional import ConditionalNormal
-from pymc_logz.references.reference import ASKED_FOR
 from pymc_logz.runners.anneal import of_rows
 from pymc_logz.trees.doubts import Doubt
 from pymc_logz.weights import resampled
@@ -65,9 +64,10 @@ def doubts_of_run(
         doubts += hit_doubts(
             block.densities, prior, position[drawn], estimate.log_z, log_share, more, least
         )
-    if directions.reference.taken == "draws":  # no pilot has come from the prior
-        given = prepared, block.densities, ends, estimate
-        doubts += mode_doubts(*given, rng, block.compile_kwargs, block.work)
-    if directions.reference == ASKED_FOR and not walls_of(block.kernel):  # nothing else was tried
+    reference = directions.reference
+    if reference.taken == "draws":  # no pilot has come from the prior
+        doubts += mode_doubts(prepared, block.densities, ends, estimate.log_z, rng)
+    # nor has anything else been tried where this was asked for
+    if not doubts and reference.is_given and not walls_of(block.kernel):
         doubts += found_from_prior(prepared, estimate, rng, block.compile_kwargs, block.work)
     return doubts

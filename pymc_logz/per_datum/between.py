@@ -24,7 +24,7 @@ import pytensor.tensor as pt
 import xarray as xr
 from pytensor.graph.replace import clone_replace
 
-from pymc_logz.checks.missed_modes import mode_doubts
+from pymc_logz.checks.missed_modes import found_from_prior, mode_doubts
 from pymc_logz.errors import ModelError
 from pymc_logz.graphs.kept import Kept
 from pymc_logz.hais.directions import (
@@ -126,7 +126,8 @@ def _modes_of_its_own(
     position, log_weight = of_rows("position", runs), of_rows("log_weight", runs)
     density = RowDensity(prepared.flat, compile_kwargs)
     drawn = position[resampled(log_weight, rng)]
-    return mode_doubts(prepared, density, drawn, estimate, rng, compile_kwargs)
+    told = mode_doubts(prepared, density, drawn, estimate.log_z, rng)
+    return told or found_from_prior(prepared, estimate, rng, compile_kwargs)
 
 
 def joined_models(flat: FlatModel, other: FlatModel) -> FlatModel:

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_logz.arguments import check_choice, check_whole
-from pymc_logz.checks.missed_modes import mode_doubts
+from pymc_logz.checks.missed_modes import found_from_prior, mode_doubts
 from pymc_logz.checks.necks import neck_doubts
 from pymc_logz.checks.tails import tail_doubts
 from pymc_logz.errors import says_if_interrupted, warn
@@ -16,7 +16,7 @@ from pymc_logz.estimators import LogZEstimate, bridge_log_z
 from pymc_logz.models.context import check_no_model, model_from, written_as
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.exact import exact_observations
-from pymc_logz.models.preparation import prepare
+from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.paths.elliptical import fitted_normal
 from pymc_logz.posterior.own_proposal import importance
 from pymc_logz.posterior.repetitions import (
@@ -236,11 +236,8 @@ def _bridged(
             how = method, cross_check, draws, rngs.pilot, repetitions, running
             bridged, alone, found = bridge(density, posterior, log_target, *how)
         with line("Checking the result"):
-            found += tail_doubts(prepared.flat, density, rows := posterior.inside, rngs.checks)
-            if bridged[0].usable:
-                one = bridged[0].less(log_share, share_error)
-                found += mode_doubts(prepared, density, rows, one, rngs.checks, compile_kwargs)
-                found += neck_doubts(prepared, rows, rngs.checks, compile_kwargs)
+            given = prepared, density, posterior, bridged[0].less(log_share, share_error)
+            found += _doubts_of(*given, found, rngs.checks, compile_kwargs)
     warn_of_doubts(found)
     doubts = [*posterior.doubts, *found, *prior_doubts(prepared.prior_doubt)]
     first, *others = (one.less(log_share, share_error) for one in bridged)
@@ -264,6 +261,26 @@ def _bridged(
         values = [getattr(one.less(log_share, share_error), name) for one in alone]
         group[f"repetition_{name}"] = ("repetition", np.array(values), {"units": "nats"})
     return with_evidence(idata, group, BRIDGED)
+
+
+def _doubts_of(
+    prepared: Prepared,
+    density: RowDensity,
+    posterior: PosteriorRows,
+    estimate: LogZEstimate,
+    known: list[Doubt],
+    rng: np.random.Generator,
+    compile_kwargs: Mapping[str, Any] | None,
+) -> list[Doubt]:
+    """What speaks against an estimate, beside what is known."""
+    rows = posterior.inside
+    found = tail_doubts(prepared.flat, density, rows, rng)
+    if estimate.usable:
+        found += mode_doubts(prepared, density, rows, estimate.log_z, rng)
+        found += neck_doubts(prepared, rows, rng, compile_kwargs)
+    if not (found or known or posterior.doubts):
+        found += found_from_prior(prepared, estimate, rng, compile_kwargs)
+    return found
 
 
 def _warn_of_nan(n_nan: int) -> None:

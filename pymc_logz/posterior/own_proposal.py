@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_logz.arguments import check_flag, check_whole
-from pymc_logz.checks.missed_modes import mode_doubts
+from pymc_logz.checks.missed_modes import found_from_prior, mode_doubts
 from pymc_logz.checks.tails import tail_doubts
 from pymc_logz.errors import ModelError
 from pymc_logz.estimators import LogZEstimate, importance_log_z
@@ -175,8 +175,9 @@ def importance_sampling(
         drawn = rows[alive][resampled(log_weight[alive], rngs.checks)]
         drawn = in_company(np.unique(drawn, axis=0))
         found += coverage_doubts(density, *of_proposal, given, estimate.mcse, rngs.checks)
-        found += mode_doubts(prepared, density, drawn, normalised, rngs.checks, compile_kwargs)
+        found += mode_doubts(prepared, density, drawn, estimate.log_z, rngs.checks)
         found += tail_doubts(flat, density, drawn, rngs.checks)
+        found = found or found_from_prior(prepared, normalised, rngs.checks, compile_kwargs)
     warn_of_doubts(found)
     doubts = [*found, *prior_doubts(prepared.prior_doubt)]
     [judged] = doubted([normalised], doubts)

@@ -69,6 +69,11 @@ class Reference(Moving):
         return replace(self, mixture=self.mixture and replace(self.mixture, sample_prior=draw))
 
     @property
+    def is_given(self) -> bool:
+        """Whether it was asked for, and nothing was looked for."""
+        return self.taken == "draws" or self.reason == ASKED_FOR.reason
+
+    @property
     def error_factor(self) -> float:
         """Factor in the error of weights of rows that start from it.
 

@@ -23,7 +23,7 @@ from pymc_logz.loop.planning import look
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.pilot.checks import exceeds, islands_log_z, warn_of_stuck
 from pymc_logz.references.blend import Target
-from pymc_logz.references.reference import ASKED_FOR, Reference
+from pymc_logz.references.reference import Reference
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import line, report_beta, report_count, report_rounds
 from pymc_logz.runners.running import state_of
@@ -95,15 +95,14 @@ def doubts_of(
     if prepared is None or not len(rows := chains.at_the_end()):
         return []
     doubts = tail_doubts(prepared.flat, block.densities, rows, rng)
-    if planned.blend is not None and planned.target is not None:
-        doubts += blend_doubts(planned.blend, planned.target, estimate, rng)
-    elif reference == ASKED_FOR and not walls_of(block.kernel):
-        doubts += found_from_prior(prepared, estimate, rng, block.compile_kwargs, block.work)
     if reference.taken == "draws":  # no pilot has come from the prior
         # few walkers reach what the components lack, and those that do hide it
         of_components = reference.draws_of_components(rng, 2**11)
-        of_model = prepared, block.densities, of_components, estimate
-        doubts += mode_doubts(*of_model, rng, block.compile_kwargs, block.work)
+        doubts += mode_doubts(prepared, block.densities, of_components, estimate.log_z, rng)
+    if planned.blend is not None and planned.target is not None:
+        doubts += blend_doubts(planned.blend, planned.target, estimate, rng)
+    elif not doubts and reference.is_given and not walls_of(block.kernel):
+        doubts += found_from_prior(prepared, estimate, rng, block.compile_kwargs, block.work)
     return doubts
 
 

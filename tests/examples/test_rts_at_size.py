@@ -125,3 +125,19 @@ def test_the_page_has_what_mixing_was_seen(name: str) -> None:
     assert f"| {unit['plain mean weight']:.2f} |" in page
     assert f"| {unit['sd of log weights']:.1f} |" in page
     assert re.search(rf"R-hat of [^:]*{unit['rhat']:.2f}", page)
+
+
+def test_tracking_goes_on_where_it_was(tmp_path: Path) -> None:
+    """Would catch updates that are made twice, and a machine that does not learn."""
+    script = load("examples/papers/rts_tracking.py")
+    sizes = script.SIZES | {"hidden": 8, "walkers": 200, "between": 20, "pretrained": 20}
+    sizes |= {"updates": 4, "checks": 2, "temperatures": 30}
+    results = script.Results(tmp_path / "results.json", sizes)
+    for last in (1, None):
+        script.learned(sizes, results, tmp_path / "machine.npz", last, every=2)
+    found = script.read(results)
+    assert found["tracked"].shape == (5, 4)
+    assert list(found["checks"][:, 0]) == [0, 2, 4]
+    assert np.all(np.isfinite(found["checks"]))
+    assert np.all(np.abs(found["tracked"][[0, 2, 4], 2] - found["checks"][:, 3]) < 2)
+    assert script.dna(np.random.default_rng(0))[0].shape == (1400, 180)

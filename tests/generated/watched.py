@@ -20,6 +20,7 @@ CHECKS = (
     "hit_doubts",
     "mode_doubts",
     "blend_doubts",
+    "found_from_prior",
     "neck_doubts",
     "walker_doubts",
     "exceeds",

@@ -66,6 +66,7 @@ def test_a_path_from_one_mode_says_so(model: pm.Model) -> None:
     assert "a mode that no draw is in" in methods.attrs["doubts"]
 
 
+@pytest.mark.filterwarnings("ignore:the model has potentials")
 def test_a_mode_in_many_dimensions_is_found() -> None:
     """Catches `ok` on half of Z where rows that know values alone do not get to the posterior."""
     d, rng = 20, make_rng("many dimensions")

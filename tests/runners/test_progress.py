@@ -240,7 +240,7 @@ def test_lines_of_a_tempered_run(model: pm.Model, bar: Bar) -> None:
     named = [line["description"] for line in bar.lines]
     assert named[0] == "Compiling the model"
     assert "Compiling the moves of walkers" in named
-    assert named[-2:] == ["Checking the result", "Estimating log Z of all temperatures"]
+    assert named[-2:] == ["Estimating log Z of all temperatures", "Checking the result"]
     warm_up, tempering = bar.lines[-4:-2]
     assert warm_up["description"].startswith("Warm-up: round ")
     assert tempering["description"] == "Tempering: 3 levels, 6 walkers, 2 chains"

@@ -146,7 +146,7 @@ def draw_temperatures(table: pd.DataFrame) -> Any:
     return figure
 
 
-def draw_tracking(found: dict[str, np.ndarray]) -> Any:
+def draw_tracking(found: dict[str, np.ndarray], what: str = "digit") -> Any:
     """Figure 5: log likelihoods while learning, tracked and by annealing."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
     tracked, checks = found["tracked"], found["checks"]
@@ -155,7 +155,7 @@ def draw_tracking(found: dict[str, np.ndarray]) -> Any:
         left.plot(checks[:, 0], checks[:, i + 1], "o", color=colour, ms=4, label=f"{name}, AIS")
     best = int(tracked[:, 1].argmax())
     left.axvline(best, color="0.6", lw=1)
-    left.set(xlabel="update", ylabel="nats per digit", title="mean log likelihood")
+    left.set(xlabel="update", ylabel=f"nats per {what}", title="mean log likelihood")
     left.legend(frameon=False, fontsize=8)
     at = checks[:, 0].astype(int)
     right.plot(at, tracked[at, 2] - checks[:, 3], "o-", color="#b0483f", ms=4)
