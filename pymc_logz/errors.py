@@ -168,7 +168,7 @@ WITH_NUMBER = {
     "missed_mode": (
         "Searches from prior draws lead to mass where no chain has been, so log Z lacks its share "
         "and is too low; use more chains (chains=), which start at different points, and compare "
-        "them (az.rhat), or a method that starts at the prior (pymc_logz.sample_hais)."
+        "them (az.rhat), or pymc_logz.sample_hais with its default reference and steps."
     ),
     "uncovered": (
         "The posterior goes on where the proposal has no density, or no draw is, so log Z lacks "
@@ -228,7 +228,7 @@ WITH_NUMBER = {
     "lagging_rows": (
         "The particles did not keep up with the path: the posterior goes on beyond them, where a "
         "scale is small, so log Z is too low by more than its error; use more temperatures "
-        "(betas=<int>), or leave step_size, scale and reference to the pilot."
+        "(betas=<int>), or one scale where several explain the same data."
     ),
     "maybe_infinite": (
         "The density hardly falls far away from the draws, or rises towards a point that no draw "

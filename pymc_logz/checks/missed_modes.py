@@ -3,15 +3,15 @@
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy.special import gammainc
 
-from pymc_logz.checks.blends import blend_doubts
 from pymc_logz.checks.symmetry import symmetry_doubts
-from pymc_logz.errors import EvidenceWarning, PilotError
-from pymc_logz.estimators import LogZEstimate
+from pymc_logz.errors import EvidenceWarning, ModelError, PilotError
+from pymc_logz.estimators import LogZEstimate, importance_log_z
 from pymc_logz.loop.planning import block_for, look
 from pymc_logz.models.beyond_draws import (
     MAX_DIMS,
@@ -25,10 +25,10 @@ from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.pilot.settings import RunSettings
-from pymc_logz.references.blend import Target
+from pymc_logz.references.blend import Blend, Target
 from pymc_logz.runners.moves_of_rows import Work
-from pymc_logz.trees.doubts import Doubt
-from pymc_logz.weights import ALPHA, log_mean, weight_ess
+from pymc_logz.trees.doubts import Doubt, disagreements
+from pymc_logz.weights import ALPHA, NEGLIGIBLE, log_mean, weight_ess
 
 FEW_DRAWS = 32
 """Draws of which there must be more, lest a mode be no further from them than they are apart."""
@@ -66,7 +66,7 @@ def found_from_prior(
     compile_kwargs: Mapping[str, Any] | None,
     work: Work | None = None,
 ) -> list[Doubt]:
-    """Whether a blend that rows from the prior lead to has another log Z than an estimate.
+    """Whether a blend that rows from the prior lead to has a larger log Z than an estimate.
 
     None is looked for without gradients, with more than 5,000 data, or where the estimate is not ok
     itself; it has the prior normalised. Evaluations are added to ``work``, if it is given.
@@ -75,14 +75,47 @@ def found_from_prior(
     may_look = estimate.status == "ok" and prepared.prior.obstacle is None
     if not may_look or flat.sites or is_large(flat) or lacks_gradient(flat) is not None:
         return []
-    block = block_for(prepared, settings, compile_kwargs)
-    block = block if work is None else block.counted(work)
-    with suppress(PilotError), warnings.catch_warnings():
+    # the prior of a model whose draws are right may lead nowhere
+    with suppress(ModelError, PilotError, np.linalg.LinAlgError), warnings.catch_warnings():
         # what is to be said of the model has been said
         warnings.simplefilter("ignore", EvidenceWarning)
+        block = block_for(prepared, settings, compile_kwargs)
+        block = block if work is None else block.counted(work)
         _, _, blend = look(prepared, block, settings, rng, blended=True)
         return blend_doubts(blend, Target(prepared, block), estimate, rng) if blend else []
     return []
+
+
+def blend_doubts(
+    blend: Blend,
+    target: Target,
+    estimate: LogZEstimate,
+    rng: np.random.Generator,
+    most_tries: int = 32,
+) -> list[Doubt]:
+    """Whether log Z by fresh rows of a blend is larger, so that mass is missing.
+
+    That it is smaller says nothing: a blend may lack a mode, and a mean weight is rarely larger
+    than what it stands for. Each row is chosen from as many as bring its error to half that of the
+    estimate, two at least and ``most_tries`` at most.
+    """
+    if estimate.status != "ok":
+        return []
+
+    def found(tries: int, n: int) -> LogZEstimate:
+        rows = replace(blend, tries=tries).weighted(target, rng, n)
+        made = importance_log_z(rows.log_weight, method="a blend from the prior")
+        return made.less(0.0, target.prepared.prior.log_share()[1])
+
+    rough = found(1, N_ROWS)
+    if not rough.usable:
+        return []
+    wanted = np.ceil(2 * (rough.mcse / max(estimate.mcse, NEGLIGIBLE)) ** 2)
+    own = found(int(np.clip(wanted, 2, most_tries)), 2 * N_ROWS)
+    log_z = own.details.get("log_mean_weight", own.log_z)
+    if log_z < estimate.log_z + NEGLIGIBLE:
+        return []
+    return [doubt._replace(status="missed_mode") for doubt in disagreements(estimate, [own])]
 
 
 def hit_doubts(

@@ -11,6 +11,7 @@ components that explain the most.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +20,7 @@ import numpy as np
 from pymc_logz.errors import says_if_interrupted
 from pymc_logz.estimators import LogZEstimate, importance_log_z
 from pymc_logz.kernels.compose import for_variables
+from pymc_logz.loop.components import components_of
 from pymc_logz.loop.frozen import (
     Planned,
     make_plan,
@@ -27,19 +29,16 @@ from pymc_logz.loop.frozen import (
     refine,
     walk,
 )
-from pymc_logz.loop.lacking_modes import OF_CLIMBS, can_climb, lacking_modes, modes_of_heavy
+from pymc_logz.loop.lacking_modes import can_climb, lacking_modes, modes_of_heavy
 from pymc_logz.loop.looking import Look, given_reference, look_around
 from pymc_logz.loop.widening import LEAST, N_TRIED, OF_MODE, add_draws, add_modes, searched
 from pymc_logz.models.flat import model_path, open_path
 from pymc_logz.models.preparation import Prepared
-from pymc_logz.paths.elliptical import Elliptical
-from pymc_logz.paths.funnels import Funnel
-from pymc_logz.paths.mixture import Mixture
 from pymc_logz.pilot.checks import exceeds, warn_of_stuck
 from pymc_logz.pilot.ladder import MAX_GROWTH, first_ladder, settled
 from pymc_logz.pilot.population import Stages
 from pymc_logz.pilot.settings import RunSettings
-from pymc_logz.references.blend import Blend, Component, Part, Prior, Target
+from pymc_logz.references.blend import Blend, Part, Prior, Target
 from pymc_logz.references.conditional import has_conditional_normals
 from pymc_logz.references.marginal_peaks import Start, highest_marginal, looked_wider
 from pymc_logz.references.matrices import Bands
@@ -49,7 +48,7 @@ from pymc_logz.references.nested import (
     has_one_mode,
     nested_laplace,
 )
-from pymc_logz.references.reference import Reference, components_in_words, whitened_draws
+from pymc_logz.references.reference import Reference
 from pymc_logz.references.search import HEAVY, Search
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import BRIDGE, line
@@ -106,7 +105,8 @@ def plan_run(
         start = moved.path.sample_reference(rng, n_followed(block))
         return make_plan(moved, settings, start, rng, report, given)
     planner = Planner(Target(prepared, block), settings, rng, report, direct)
-    found = planner.nested(is_doubted=tried is not None)
+    was_nested = tried is not None and tried.reference.taken == "nested_laplace"
+    found = [] if was_nested else planner.nested(is_doubted=tried is not None)
     if isinstance(found, Planned):
         return found
     look = look_around(prepared, block, settings, rng, report)
@@ -330,48 +330,6 @@ class Planner:
         return self.without_path(search, None)
 
 
-def components_of(search: Search) -> Reference:
-    """Components of the coordinates whose blend with the prior has the most even weights.
-
-    The prior takes no more temperatures where theirs are very uneven, unless there are modes which
-    particles from the prior did not end in.
-    """
-    best = Reference("prior", "no components were found that explain the particles from the prior")
-    most = LEAST**2 if any(part.what == OF_CLIMBS for part in search.parts) else LEAST
-    is_prior = np.array([isinstance(part, Prior) for part in search.parts])
-    funnels = {id(one.funnel): one.funnel for one in search.parts if isinstance(one, Component)}
-    for funnel in funnels.values():
-        own = [isinstance(one, Component) and one.funnel is funnel for one in search.parts]
-        shares = search.shares(is_prior | np.array(own))
-        even = search.effective_share(shares)
-        best = replace(best, funnel=best.funnel or funnel)
-        if even <= most:
-            continue
-        most = even
-        chosen = shares * np.array(own)
-        best = learned(search, chosen, funnel, even)
-    return best
-
-
-def learned(search: Search, shares: np.ndarray, funnel: Funnel | None, even: float) -> Reference:
-    """Components of a search, in these shares, as a reference."""
-    prior = search.target.prepared.prior
-    log_mass, error = prior.log_share()
-    pairs = zip(search.parts, shares, strict=True)
-    parts = [part for part, share in pairs if isinstance(part, Component) and share]
-    components = tuple(part.density for part in parts if isinstance(part.density, Elliptical))
-    own = shares[shares > 0]
-    draw = whitened_draws(prior, funnel)
-    mixture = Mixture(components, own, 1 - float(own.sum()), draw, log_mass)
-    taken = "laplace" if all(part.what == OF_MODE for part in parts) else "learned"
-    shape = " in the coordinates of a funnel" if funnel else ""
-    reason = (
-        f"{components_in_words(len(components))}{shape} explain the particles that walked from the "
-        f"prior with an effective share of {even:.2g}"
-    )
-    return Reference(taken, reason, mixture, error, funnel, covered=even)
-
-
 def look(
     prepared: Prepared,
     block: Block,
@@ -390,6 +348,8 @@ def look(
         return None, replace(given, funnel=None), None
     seen = look_around(prepared, block, settings, rng, report, even=False)
     search = searched(Target(prepared, block), seen, settings, rng, alone=True)
-    # a run is the same with it or without
-    planner = Planner(search.target, settings, rng.spawn(1)[0])
-    return seen.stages, components_of(search), planner.held_against(seen) if blended else None
+    blend, planner = None, Planner(search.target, settings, rng.spawn(1)[0])
+    if blended:  # a run is the same with it or without
+        with suppress(np.linalg.LinAlgError):
+            blend = planner.held_against(seen)
+    return seen.stages, components_of(search), blend

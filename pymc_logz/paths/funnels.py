@@ -25,8 +25,6 @@ CLEAR, FAINT = 0.25, 0.1
 rows of the target, and of 2,000 of the prior."""
 MAX_PARENTS = 16
 """More would be noise, and dear to evaluate."""
-FEW = 32
-"""Dimensions up to which a matrix for each row is solved as it is, all rows together."""
 MAX_EXPONENT = 30.0
 """Bound of the log of a spread, that rows far out stay finite."""
 
@@ -210,7 +208,7 @@ class Funnel:
         if len(self.turn) == 1:
             return np.linalg.solve(whole + self.turn[0], apart.T).T
         features = self.turning.of(bounded)  # a matrix for each row
-        if len(whole) <= FEW:
+        if apart.size * len(whole) <= 2**20:
             matrices = whole + np.tensordot(features, self.turn, 1)
             return np.linalg.solve(matrices, apart[..., None])[..., 0]
         back = np.empty_like(apart)

@@ -236,8 +236,11 @@ def _bridged(
             how = method, cross_check, draws, rngs.pilot, repetitions, running
             bridged, alone, found = bridge(density, posterior, log_target, *how)
         with line("Checking the result"):
-            given = prepared, density, posterior, bridged[0].less(log_share, share_error)
-            found += _doubts_of(*given, found, rngs.checks, compile_kwargs)
+            one = bridged[0]
+            found += _doubts_of(prepared, density, posterior, one, rngs.checks, compile_kwargs)
+            if not (found or posterior.doubts):
+                one = one.less(log_share, share_error)
+                found += found_from_prior(prepared, one, rngs.checks, compile_kwargs)
     warn_of_doubts(found)
     doubts = [*posterior.doubts, *found, *prior_doubts(prepared.prior_doubt)]
     first, *others = (one.less(log_share, share_error) for one in bridged)
@@ -268,18 +271,15 @@ def _doubts_of(
     density: RowDensity,
     posterior: PosteriorRows,
     estimate: LogZEstimate,
-    known: list[Doubt],
     rng: np.random.Generator,
     compile_kwargs: Mapping[str, Any] | None,
 ) -> list[Doubt]:
-    """What speaks against an estimate, beside what is known."""
+    """What draws say against an estimate by the density as it is."""
     rows = posterior.inside
     found = tail_doubts(prepared.flat, density, rows, rng)
     if estimate.usable:
         found += mode_doubts(prepared, density, rows, estimate.log_z, rng)
         found += neck_doubts(prepared, rows, rng, compile_kwargs)
-    if not (found or known or posterior.doubts):
-        found += found_from_prior(prepared, estimate, rng, compile_kwargs)
     return found
 
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from pymc_logz.checks.blends import blend_doubts
-from pymc_logz.checks.missed_modes import found_from_prior, mode_doubts
+from pymc_logz.checks.missed_modes import blend_doubts, found_from_prior, mode_doubts
 from pymc_logz.checks.tails import tail_doubts
 from pymc_logz.errors import says_if_interrupted, warn
 from pymc_logz.estimators import LogZEstimate
