@@ -12,13 +12,8 @@ from scipy.special import gammainc
 from pymc_logz.checks.symmetry import symmetry_doubts
 from pymc_logz.errors import EvidenceWarning, ModelError, PilotError
 from pymc_logz.estimators import LogZEstimate, importance_log_z
-from pymc_logz.loop.planning import block_for, look
-from pymc_logz.models.beyond_draws import (
-    MAX_DIMS,
-    N_ROWS,
-    Densities,
-    other_mode,
-)
+from pymc_logz.loop.planning import blend_from_prior, block_for
+from pymc_logz.models.beyond_draws import MAX_DIMS, N_ROWS, Densities, other_mode
 from pymc_logz.models.context import n_data
 from pymc_logz.models.density import lacks_gradient
 from pymc_logz.models.flat import FlatModel
@@ -26,7 +21,7 @@ from pymc_logz.models.preparation import Prepared
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.blend import Blend, Target
-from pymc_logz.runners.moves_of_rows import Work
+from pymc_logz.runners.block import Block
 from pymc_logz.trees.doubts import Doubt, disagreements
 from pymc_logz.weights import ALPHA, NEGLIGIBLE, log_mean, weight_ess
 
@@ -64,12 +59,13 @@ def found_from_prior(
     estimate: LogZEstimate,
     rng: np.random.Generator,
     compile_kwargs: Mapping[str, Any] | None,
-    work: Work | None = None,
+    block: Block | None = None,
 ) -> list[Doubt]:
     """Whether a blend that rows from the prior lead to has a larger log Z than an estimate.
 
     None is looked for without gradients, with more than 5,000 data, or where the estimate is not ok
-    itself; it has the prior normalised. Evaluations are added to ``work``, if it is given.
+    itself; it has the prior normalised. Rows move by ``block``, from the prior, if that is given
+    and has the default moves; evaluations are added to its own.
     """
     flat, settings = prepared.flat, RunSettings()
     may_look = estimate.status == "ok" and prepared.prior.obstacle is None
@@ -79,9 +75,10 @@ def found_from_prior(
     with suppress(ModelError, PilotError, np.linalg.LinAlgError), warnings.catch_warnings():
         # what is to be said of the model has been said
         warnings.simplefilter("ignore", EvidenceWarning)
-        block = block_for(prepared, settings, compile_kwargs)
-        block = block if work is None else block.counted(work)
-        _, _, blend = look(prepared, block, settings, rng, blended=True)
+        usual = settings.kernel_for(flat.n_dims).resolved(flat.n_dims)
+        if block is None or block.kernel != usual:
+            block = block_for(prepared, settings, compile_kwargs)
+        blend = blend_from_prior(prepared, block, rng)
         return blend_doubts(blend, Target(prepared, block), estimate, rng) if blend else []
     return []
 

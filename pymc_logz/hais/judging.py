@@ -69,5 +69,5 @@ def doubts_of_run(
         doubts += mode_doubts(prepared, block.densities, ends, estimate.log_z, rng)
     # nor has anything else been tried where this was asked for
     if not doubts and reference.is_given and not walls_of(block.kernel):
-        doubts += found_from_prior(prepared, estimate, rng, block.compile_kwargs, block.work)
+        doubts += found_from_prior(prepared, estimate, rng, block.compile_kwargs, block)
     return doubts

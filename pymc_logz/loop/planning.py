@@ -348,8 +348,17 @@ def look(
         return None, replace(given, funnel=None), None
     seen = look_around(prepared, block, settings, rng, report, even=False)
     search = searched(Target(prepared, block), seen, settings, rng, alone=True)
-    blend, planner = None, Planner(search.target, settings, rng.spawn(1)[0])
+    blend, [own] = None, rng.spawn(1)
     if blended:  # a run is the same with it or without
         with suppress(np.linalg.LinAlgError):
-            blend = planner.held_against(seen)
+            blend = Planner(search.target, settings, own).held_against(seen)
     return seen.stages, components_of(search), blend
+
+
+def blend_from_prior(prepared: Prepared, block: Block, rng: np.random.Generator) -> Blend | None:
+    """A blend that needs no path, if there is one, from rows of the prior that moved by a block."""
+    settings = RunSettings()
+    if given_reference(prepared, block, settings, rng) is not None:
+        return None
+    seen = look_around(prepared, block, settings, rng, even=False)
+    return Planner(Target(prepared, block), settings, rng).held_against(seen)

@@ -101,7 +101,7 @@ def doubts_of(
     if planned.blend is not None and planned.target is not None:
         doubts += blend_doubts(planned.blend, planned.target, estimate, rng)
     elif not doubts and reference.is_given and not walls_of(block.kernel):
-        doubts += found_from_prior(prepared, estimate, rng, block.compile_kwargs, block.work)
+        doubts += found_from_prior(prepared, estimate, rng, block.compile_kwargs, block)
     return doubts
 
 

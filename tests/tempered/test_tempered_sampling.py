@@ -221,10 +221,8 @@ def test_model_from_the_context_without_a_pilot(
 ) -> None:
     """Would catch `model=None` that fails, a progress bar that does, a pilot with nothing to do."""
 
-    def fail(*_: Any, **__: Any) -> None:
-        raise AssertionError("the pilot was run")
-
-    monkeypatch.setattr(frozen, "run_pilot", fail)
+    monkeypatch.setattr(frozen, "run_pilot", None)
+    monkeypatch.setattr(runs, "found_from_prior", lambda *_: [])  # which looks once it is over
     with models.normal_normal():
         tree = lz.sample_tempered(**{**SMALL, "chains": 3, "random_seed": 1})
     xr.testing.assert_equal(tree["posterior"], small["posterior"])
