@@ -13,13 +13,18 @@ N_RESAMPLED, FEWEST = 4000, 3
 
 
 def units_of(name):
-    """What is kept in a data file, and its units by method, size and replicate."""
+    """What is kept in a data file, and its units by method and size, one of each replicate."""
     kept = json.loads((RESULTS / f"{name}.json").read_text())
+    return kept, by_size(kept)
+
+
+def by_size(kept):
+    """Units of what is kept, by method and size, one of each replicate."""
     found = {}
     for key, unit in kept["units"].items():
         method, size, _ = key.rsplit(" ", 2)
         found.setdefault((method, int(size)), []).append(unit)
-    return kept, found
+    return found
 
 
 def interval(statistic, *samples, error=0):
@@ -101,22 +106,25 @@ def ten_times_fewer_sweeps(fast, slow, n, machine="mnist"):
     return compared_at_784(ratio_of_errors, (fast, n), (slow, 10 * n), machine=machine)
 
 
-def ratio_of_bias(one, other, n, machine="mnist"):
-    """Mean error of a method with n sweeps over that of another, 784 visible units."""
-    statistic = ratio_of_means
-    return compared_at_784(statistic, (one, n), (other, n), machine=machine)
+def ratio_of_bias(one, other, n):
+    """Mean error of a method with n sweeps over that of another, 784 x 500 units."""
+    return compared_at_784(lambda a, b: abs(a.mean() / b.mean()), (one, n), (other, n))
 
 
-def tracked():
-    """What was tracked (updates, 4) while 180 x 500 units learned DNA, and units beside it."""
-    _, units = units_of("rts_tracking")
-    blocks = sorted((at, one[0]["rows"]) for (name, at), one in units.items() if name == "tracked")
-    return np.concatenate([rows for _, rows in blocks]), units
+def tracked(units):
+    """What was tracked, and checked by annealing, in units of 180 x 500 units that learn DNA.
+
+    Rows (updates, 4) in the order of updates; updates with a check, and what that says.
+    """
+    ordered = sorted(units.items(), key=lambda item: item[0])
+    rows = np.concatenate([one[0]["rows"] for (name, _), one in ordered if name == "tracked"])
+    return rows, [(at, one[0]) for (name, at), one in ordered if name == "AIS"]
 
 
 def cost_of_tracking():
     """Median seconds of an update over those of its Gibbs sweeps alone."""
-    rows, units = tracked()
+    _, units = units_of("rts_tracking")
+    rows, _ = tracked(units)
     alone = [one[0]["seconds"] for (name, _), one in units.items() if name == "sweeps alone"]
     return interval(lambda a, b: np.median(a) / np.median(b), rows[1:, 3], np.array(alone))
 
@@ -126,15 +134,9 @@ def error_of_tracking():
 
     A check at the update after the last one that is kept is held against a line through ten before.
     """
-    rows, units = tracked()
+    rows, checks = tracked(units_of("rts_tracking")[1])
     log_z = np.append(rows[:, 2], rows[-1, 2] + np.diff(rows[-11:, 2]).mean())
-    checks = [(at, one[0]["log_z"]) for (name, at), one in units.items() if name == "AIS"]
-    return max(abs(log_z[at] - one) for at, one in checks if at < len(log_z)), None, None
-
-
-def ratio_of_means(one, other):
-    """Size of the mean of one over that of the other."""
-    return abs(one.mean() / other.mean())
+    return max(abs(log_z[at] - one["log_z"]) for at, one in checks if at < len(log_z)), None, None
 
 
 def ratio_of_errors(fast, slow):

@@ -13,8 +13,9 @@ Sequences)", UCI Machine Learning Repository, 1991, doi 10.24432/C5M888 (CC BY 4
     uv run examples/papers/rts_tracking.py --shown     # computes nothing
 
 Every 50 updates the machine is kept in ``rts_tracking.npz``: a script that is stopped goes on from
-there, with fresh walkers. Numbers are in ``results/rts_tracking.json`` beside the script, the
-picture in ``rts_tracking.png``. docs/theory/rts_paper.md says what comes of it.
+there, with fresh walkers and no memory of earlier gradients. Numbers are in
+``results/rts_tracking.json`` beside the script, the picture in ``rts_tracking.png``.
+docs/theory/rts_paper.md says what comes of it.
 """
 
 import os
@@ -38,6 +39,7 @@ import pymc_logz as lz
 
 sys.path.append(str(Path(__file__).parent))
 
+import measured
 import rts_rbm as paper
 from rts_figures import draw_tracking
 from units import Results
@@ -139,9 +141,10 @@ def learned(sizes, results, store, last=None, every=EVERY):
             for name, of_data, of_model in pairs
         }
         if (update + 1) % every == 0 or update == sizes["updates"]:
-            np.savez(store, update=update + 1, **theta)
+            # in this order: a block that was kept without its machine is made again
             block = {"rows": np.round(rows, 4).tolist()}
             results.keep("tracked", update + 1 - len(rows), 0, block)
+            np.savez(store, update=update + 1, **theta)
             print(f"update {update}: {np.round(rows[-1], 3)}", flush=True)
             rows = []
 
@@ -178,12 +181,9 @@ def annealed(rbm, fits, sizes, seed):
 
 def read(results):
     """What was tracked (updates, 4) and checked (checks, 4), in the order of updates."""
-    units = {tuple(key.rsplit(" ", 2)[:2]): unit for key, unit in results["units"].items()}
-    blocks = sorted((int(at), unit) for (name, at), unit in units.items() if name == "tracked")
-    checks = sorted((int(at), unit) for (name, at), unit in units.items() if name == "AIS")
-    tracked = np.concatenate([unit["rows"] for _, unit in blocks])
+    tracked, checks = measured.tracked(measured.by_size(results))
     rows = [(at, one["training"], one["held out"], one["log_z"]) for at, one in checks]
-    return {"tracked": tracked, "checks": np.array([r for r in rows if r[0] < len(tracked)])}
+    return {"tracked": tracked, "checks": np.array([row for row in rows if row[0] < len(tracked)])}
 
 
 def main(arguments=None):

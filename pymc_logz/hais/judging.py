@@ -43,10 +43,7 @@ def doubts_of_run(
     runs = [of_model(run, directions.reference) for run in directions.forward]
     position, log_weight = of_rows("position", runs), of_rows("log_weight", runs)
     rows = position[resampled(log_weight, rng, AT_ONCE)]
-    doubts = [
-        *ends,
-        *tail_doubts(prepared.flat, block.densities, rows, rng),
-    ]
+    doubts = [*ends, *tail_doubts(prepared.flat, block.densities, rows, rng)]
     parts = planned.blend.parts if planned.blend is not None else ()
     is_explored = any(isinstance(part, ConditionalNormal) for part in parts)
     # what is normal given few others was looked at along these as it was fitted
