@@ -73,11 +73,7 @@ class Other(NamedTuple):
 
 
 def run_between(
-    model: "pm.Model",
-    settings: HaisSettings,
-    *,
-    other: "pm.Model",
-    **shown: Any,
+    model: "pm.Model", settings: HaisSettings, *, other: "pm.Model", **shown: Any
 ) -> xr.DataTree:
     """Anneal to the other model, on to the model, and collect; ``shown`` as of `begun`."""
     remedy = "leave it out, or run sample_hais for each of the two with it, and compare_evidence"
@@ -100,10 +96,7 @@ def run_between(
         watch.end("tuning_time", block.work)
         planned, runs = _go_on_twice(planned, start, flat, call)
         factor, directions = bayes_factor(start.runs, runs), Directions(runs, FROM_MODEL)
-        doubts = [
-            *start.doubts,
-            *_modes_of_its_own(prepared, runs, compile_kwargs, rngs.checks),
-        ]
+        doubts = [*start.doubts, *_modes_of_its_own(prepared, runs, compile_kwargs, rngs.checks)]
         watch.end("sampling_time")
         subject = Subject.of_model(prepared, planned.block)
         tree = collect(call, subject, planned, directions, doubts)
@@ -186,10 +179,7 @@ def _anneal_other(prepared: Prepared, call: Call[HaisSettings]) -> Other:
 
 
 def _block_between(
-    flat: FlatModel,
-    start: Other,
-    settings: HaisSettings,
-    compile_kwargs: Mapping[str, Any] | None,
+    flat: FlatModel, start: Other, settings: HaisSettings, compile_kwargs: Mapping[str, Any] | None
 ) -> Block:
     """Moves along the path, whose start is drawn from rows that do not go on."""
     rows, log_weight = _in_order(flat, start, start.apart), start.apart.log_weight

@@ -11,14 +11,13 @@ import xarray as xr
 from pymc_logz.estimators.result import LogZEstimate
 from pymc_logz.graphs.compiling import compile_function
 from pymc_logz.kernels.base import Kernel
-from pymc_logz.kernels.compose import for_variables
 from pymc_logz.loop.calls import Call
 from pymc_logz.loop.frozen import Planned
+from pymc_logz.loop.planning import block_for
 from pymc_logz.models.context import ForeignModel, model_from, model_labels
 from pymc_logz.models.data_rows import container_names, read_data_rows
-from pymc_logz.models.flat import constrain, model_path
+from pymc_logz.models.flat import constrain
 from pymc_logz.models.preparation import Prepared, prepare
-from pymc_logz.runners.block import Block
 from pymc_logz.runners.moves import kernel_for
 from pymc_logz.runners.temper import TemperBlock
 from pymc_logz.seeds import Generators
@@ -65,12 +64,10 @@ class FollowedModel:
 
     def placed(self, call: Call[TemperedSettings]) -> Planned:
         """As a tempered run places them."""
-        settings = call.settings
-        path = model_path(self.prepared.flat, self.prepared.prior)
-        flat, values = self.prepared.flat, self.prepared.data_rows.values
-        kernel = for_variables(settings.kernel_for(path.n_dims), flat.owners, flat.sites)
-        block = Block(path, kernel, settings.pilot_rows, call.compile_kwargs, data=values)
-        return place_levels(self.prepared, block, call)
+        prepared = self.prepared
+        data = prepared.data_rows.values
+        block = block_for(prepared, call.settings, call.compile_kwargs, data=data)
+        return place_levels(prepared, block, call)
 
 
 def follow(model: Any, data: Sequence[str] | None, rngs: Generators) -> FollowedModel:

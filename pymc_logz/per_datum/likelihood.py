@@ -15,12 +15,11 @@ from pymc_logz.graphs.threads import n_processors
 from pymc_logz.hais.results import annealing_dataset
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.base import Kernel
-from pymc_logz.kernels.compose import for_variables
 from pymc_logz.loop.calls import Call
 from pymc_logz.loop.frozen import make_plan
+from pymc_logz.loop.planning import block_for
 from pymc_logz.models.context import model_from, written_as
 from pymc_logz.models.data_rows import read_data_rows
-from pymc_logz.models.flat import model_path
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.references.reference import check_start
 from pymc_logz.runners.anneal import Annealed, Plan, along_plan, arrived
@@ -245,9 +244,7 @@ def compile_batches(
     batches = batches_of(n_data, settings.draws, max(prepared.n_dims, n_values))
     n_groups, n_pilot = pilot_groups(n_data, batches.shape[1] * settings.draws)
     chosen = rng.choice(n_data, n_groups, replace=False)
-    path, flat = model_path(prepared.flat, prepared.prior), prepared.flat
-    kernel = for_variables(settings.kernel_for(path.n_dims), flat.owners, flat.sites)
-    block = Block(path, kernel, n_pilot, compile_kwargs, data=values[chosen])
+    block = block_for(prepared, settings, compile_kwargs, n_pilot, values[chosen])
     if (bound := settings.running.max_memory) is not None:
         block = block.limited(bound // settings.cores)
     block.compile()
