@@ -5,7 +5,6 @@ import pytest
 from support.scripts import load
 
 import pymc_logz as lz
-from pymc_logz.manifold.evidence import manifold_bridge
 from pymc_logz.manifold.missed_modes import find_start
 from pymc_logz.manifold.model import make_constrained_model
 
@@ -60,5 +59,5 @@ def test_evidence_is_what_the_likelihood_gives(example):
     table = example.summary({"interaction": tree}, {"interaction": check})
     assert table.loc["interaction", "status"] == "ok"
     example.draw(data, tree, table)
-    again = manifold_bridge(tree, example.simulator(data), random_seed=2)
+    again = lz.bridge_sampling(tree, example.simulator(data), random_seed=2)
     assert abs(float(again["evidence"]["log_z"][0]) - float(ours["log_z"])) < 6 * error
