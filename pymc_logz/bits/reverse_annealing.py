@@ -15,11 +15,10 @@ from pymc_logz.bits.sampling import even_plan
 from pymc_logz.estimators.importance import importance_log_z
 from pymc_logz.hais.results import annealing_dataset
 from pymc_logz.hais.settings import HaisSettings
+from pymc_logz.loop.calls import begun
 from pymc_logz.runners.anneal import Annealed, anneal
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.moves_of_rows import Stopwatch
-from pymc_logz.runners.progress import progress_bar, report_count
-from pymc_logz.seeds import generators_from
+from pymc_logz.runners.progress import report_count
 from pymc_logz.trees.kinds import PER_DATUM
 from pymc_logz.trees.layout import evidence_of_rows, make_tree, run_attrs
 
@@ -108,26 +107,24 @@ def raise_log_likelihood(
     if not np.isin(visible, (0.0, 1.0)).all():
         raise ValueError("data must be zeros and ones; round or threshold them first")
     check_whole(2, draws=draws)
-    watch, rngs = Stopwatch(), generators_from(random_seed)
     settings = HaisSettings.asked(
         draws=draws, chains=1, betas=betas, kernel=BlockGibbs(), reference="prior"
     )
     ladder = settings.ladder()
     if ladder is None:
         raise ValueError(f"betas={betas!r} must be an integer or an array: there is no pilot")
-    block = Block(model.path, settings.kernel, settings.pilot_rows, compile_kwargs)
-    block.compile()
-    watch.end("compile_time")
     plan = even_plan(ladder, model.n_sites).reverse()
-    rows = np.repeat(visible, draws, axis=0)
-    odds = model.hidden_bias + rows @ model.weights
-    hidden = (rngs.run.random(odds.shape) < expit(odds)).astype(float)
-    with progress_bar(progressbar) as progress:
-        report = report_count(progress, "Annealing back", plan.n_temperatures)
-        run = anneal(block, plan, np.concatenate([rows, hidden], axis=1), rngs.run, report)
-    watch.end("sampling_time")
-    cost = watch.cost(block)
-    own = {"n_temperatures": plan.n_temperatures}
+    with begun(settings, random_seed, progressbar, compile_kwargs) as call:
+        block = Block(model.path, settings.kernel, settings.pilot_rows, compile_kwargs)
+        block.compile()
+        call.watch.end("compile_time")
+        rows, rng = np.repeat(visible, draws, axis=0), call.rngs.run
+        odds = model.hidden_bias + rows @ model.weights
+        hidden = (rng.random(odds.shape) < expit(odds)).astype(float)
+        report = report_count(call.progress, "Annealing back", plan.n_temperatures)
+        run = anneal(block, plan, np.concatenate([rows, hidden], axis=1), rng, report)
+    call.watch.end("sampling_time")
+    own, cost = {"n_temperatures": plan.n_temperatures}, call.watch.cost(block)
     attrs = run_attrs(block.compiled, block.path.batching, 1.0, cost, **own)
     groups = {
         "evidence": _evidence(model, visible, run, attrs),

@@ -1,10 +1,8 @@
 """How energies made of bits are sampled: what `ForeignModel.runs` asks for.
 
-Annealed rows go from independent bits to the energy, or through other machines on the way: from one
-to the next along a geometric path, their log weights added up. Which machines those are changes the
-error and nothing else: `pymc_logz.energies.moment_averaged` makes some whose moments lie between
-those of the two ends. See Grosse, Maddison & Salakhutdinov (2013), Annealing between distributions
-by averaging moments, section 5; Carlson et al. (2016), section 2.1, arXiv 1603.01912.
+Annealed rows go from independent bits to the energy, or through other machines on the way (see
+`pymc_logz.energies.moment_averaged`): from one to the next along a geometric path, their log
+weights added up. See Carlson et al. (2016), section 2.1, arXiv 1603.01912.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -80,15 +78,6 @@ def even_plan(betas: np.ndarray, n_dims: int) -> Plan:
     return Plan(betas, np.ones(betas.size), np.broadcast_to(1.0, (betas.size, n_dims)))
 
 
-def energy_draws(energy: BinaryEnergy, tree: xr.DataTree) -> np.ndarray:
-    """Rows (n, d) of a tree's group ``posterior``; a ValueError if it is of something else."""
-    group = posterior_of(tree, "posterior_draws")
-    missing = [variable for variable in energy.variables if variable not in group]
-    if missing:
-        raise ValueError(f"posterior_draws has no {missing} in its group 'posterior'")
-    return energy.rows(stacked(group, energy.variables))
-
-
 def placed(energy: BinaryEnergy, block: Block, call: Call) -> Planned:
     """The temperatures asked for: those given, so many evenly spaced, or as a pilot places them."""
     settings, rng = call.settings, call.rngs.pilot
@@ -117,7 +106,12 @@ def run_hais(
         with line("Compiling the model"):
             subject = subject_of(energy, call)
             subject.block.compile()
-            rows = None if posterior_draws is None else energy_draws(energy, posterior_draws)
+        rows = None
+        if posterior_draws is not None:
+            group = posterior_of(posterior_draws, "posterior_draws")
+            if missing := [name for name in energy.variables if name not in group]:
+                raise ValueError(f"posterior_draws has no {missing} in its group 'posterior'")
+            rows = energy.rows(stacked(group, energy.variables))
 
         def plan(call: Call) -> Planned:
             return call.planned_once(subject, "plan", partial(placed, energy, subject.block, call))

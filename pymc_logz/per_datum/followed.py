@@ -10,15 +10,13 @@ import xarray as xr
 
 from pymc_logz.estimators.result import LogZEstimate
 from pymc_logz.graphs.compiling import compile_function
-from pymc_logz.kernels.base import Kernel
 from pymc_logz.loop.calls import Call
 from pymc_logz.loop.frozen import Planned
 from pymc_logz.loop.planning import block_for
-from pymc_logz.models.context import ForeignModel, model_from, model_labels
+from pymc_logz.models.context import ForeignModel, model_labels
 from pymc_logz.models.data_rows import container_names, read_data_rows
 from pymc_logz.models.flat import constrain
 from pymc_logz.models.preparation import Prepared, prepare
-from pymc_logz.runners.moves import kernel_for
 from pymc_logz.runners.temper import TemperBlock
 from pymc_logz.seeds import Generators
 from pymc_logz.tempered.run import place_levels
@@ -75,19 +73,10 @@ def follow(model: Any, data: Sequence[str] | None, rngs: Generators) -> Followed
     if isinstance(model, ForeignModel):
         followed: FollowedModel = model.runs.followed(model, data)
         return followed
-    model = model_from(model, "LogZTracker(model)")
     names = container_names(model, data)
     now = {name: np.asarray(model[name].get_value())[None] for name in names}
     prepared = prepare(model, rngs.checks, rows=read_data_rows(model, now))
     return FollowedModel(model, names, prepared)
-
-
-def kernel_of(model: Any, kernel: Any) -> Kernel:
-    """What was asked for to move a model or a machine; a TypeError if it cannot."""
-    if isinstance(model, ForeignModel):
-        moved: Kernel = model.runs.checked(model, kernel, None, None)[0]
-        return moved
-    return kernel_for(kernel, model_from(model, "LogZTracker(model)"))
 
 
 def evaluator(block: TemperBlock, compile_kwargs: Mapping[str, Any] | None) -> Any:
