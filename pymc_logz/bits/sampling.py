@@ -245,9 +245,7 @@ class FollowedMachine:
 
     def placed(self, call: Call) -> Planned:
         """As a tempered run places them."""
-        settings = call.settings
-        block = Block(self.model.path, settings.kernel, settings.pilot_rows, call.compile_kwargs)
-        return placed(self.model, block, call)
+        return placed(self.model, subject_of(self.model, call).block, call)
 
 
 def followed(energy: BinaryEnergy, names: Sequence[str] | None) -> FollowedMachine:
@@ -355,7 +353,7 @@ def raise_log_likelihood(
         raise ValueError(f"betas={betas!r} must be an integer or an array: there is no pilot")
     plan = even_plan(ladder, model.n_sites).reverse()
     with begun(settings, random_seed, progressbar, compile_kwargs) as call:
-        block = Block(model.path, settings.kernel, settings.pilot_rows, compile_kwargs)
+        block = subject_of(model, call).block
         block.compile()
         call.watch.end("compile_time")
         rows, rng = np.repeat(visible, draws, axis=0), call.rngs.run

@@ -95,20 +95,18 @@ TIME = "time"
 
 
 class Moment(NamedTuple):
-    """What is known of one moment."""
+    """What is known of one moment; arrays have an entry for each of K levels."""
 
     tracked: LogZEstimate
     """From this update and those before."""
     alone: LogZEstimate
     """From this update alone."""
     log_z: np.ndarray
-    """Tracked log Z at each level, shape (K,)."""
+    """Tracked."""
     mcse: np.ndarray
-    """Its error, shape (K,)."""
     occupancy: np.ndarray
-    """Share of time at each level, shape (K,)."""
+    """Share of the time."""
     step_size: np.ndarray
-    """Shape (K,)."""
     acceptance_rate: float
     """Mean over all moves."""
     carried_share: float
