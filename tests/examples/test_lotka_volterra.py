@@ -7,6 +7,7 @@ from support.scripts import load
 import pymc_logz as lz
 from pymc_logz.manifold.missed_modes import find_start
 from pymc_logz.manifold.model import make_constrained_model
+from pymc_logz.models.discrete import joined
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +26,8 @@ def test_data_are_those_of_the_paper(example):
 def test_simulator_gives_its_data_for_the_true_inputs(example):
     model = make_constrained_model(example.simulator(example.simulated_data()))
     noise = np.random.RandomState(1234).normal(size=(50, 2))
-    true = model.position_of({"z_log__": np.log(example.RATES), "noise": noise})
+    values = {"z_log__": np.log(example.RATES), "noise": noise}
+    true = joined(values, model.model.value_vars, "float64") / model.scale
     assert float(np.abs(np.asarray(model.system.constraint(true))).max()) < 1e-10
     # four rates reach all outputs, each noise one
     assert model.structure is not None
