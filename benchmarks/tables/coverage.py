@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pymc.progress_bar import create_simple_progress
 
 from pymc_logz import EvidenceWarning, energies
 from pymc_logz.energies import Energy
@@ -175,7 +174,7 @@ def both_directions(
     rng: np.random.Generator,
 ) -> Directions:
     """A forward run together with a reverse run from its own exact draws."""
-    call = Call(settings, Generators(rng, rng, rng), create_simple_progress(False))
+    call = Call(settings, Generators(rng, rng, rng))
     reverse = Chains(call, start).back(planned, [run])
     return Directions([run], planned.reference, reverse, exact_starts=True)
 

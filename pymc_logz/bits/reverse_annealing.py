@@ -122,8 +122,8 @@ def raise_log_likelihood(
     rows = np.repeat(visible, draws, axis=0)
     odds = model.hidden_bias + rows @ model.weights
     hidden = (rngs.run.random(odds.shape) < expit(odds)).astype(float)
-    with progress_bar(progressbar) as progress:
-        report = report_count(progress, "Annealing back", plan.n_temperatures)
+    with progress_bar(progressbar):
+        report = report_count("Annealing back", plan.n_temperatures)
         run = anneal(block, plan, np.concatenate([rows, hidden], axis=1), rngs.run, report)
     watch.end("sampling_time")
     cost = watch.cost(block)

@@ -28,7 +28,7 @@ from pymc_logz.models.flat import stacked
 from pymc_logz.references.reference import Reference
 from pymc_logz.runners.anneal import Annealed, Plan, anneal, of_rows
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.progress import line, report_beta
+from pymc_logz.runners.progress import line
 from pymc_logz.runners.running import finished, run_tasks
 from pymc_logz.runners.temper import TemperBlock
 from pymc_logz.seeds import spawn_generators
@@ -76,8 +76,7 @@ def subject_of(energy: BinaryEnergy, call: Call) -> Subject:
 
 def even_plan(betas: np.ndarray, n_dims: int) -> Plan:
     """Plan of a ladder that is given: there is nothing to tune at its temperatures."""
-    # as long ladders of many sites are common, the scales, which are all one, take no memory
-    return Plan(betas, np.ones(betas.size), np.broadcast_to(1.0, (betas.size, n_dims)))
+    return Plan(betas, np.ones(betas.size), np.ones(n_dims))
 
 
 def energy_draws(energy: BinaryEnergy, tree: xr.DataTree) -> np.ndarray:
@@ -98,7 +97,7 @@ def placed(energy: BinaryEnergy, block: Block, call: Call) -> Planned:
     if ladder is not None:
         return Planned(block, even_plan(ladder, energy.n_sites), INDEPENDENT_BITS)
     start = block.path.sample_reference(rng, n_followed(block))
-    stages = walk(block, settings, start, rng, report_beta(call.progress))
+    stages = walk(block, settings, start, rng)
     # the temperatures are all that is taken from the pilot, so a mode that it lost is none
     if isinstance(settings, TemperedSettings):
         return Planned(block, settings.plan_on(stages), INDEPENDENT_BITS)
@@ -180,7 +179,7 @@ def _legs(machines: Sequence[BinaryEnergy], call: Call) -> list[Planned]:
         path = machine.path if rows is None else path_between(path, machine.path, rows)
         block = Block(path, settings.kernel, settings.pilot_rows, call.compile_kwargs)
         start = path.sample_reference(rng, n_followed(block))
-        stages = walk(block, settings, start, rng, report_beta(call.progress))
+        stages = walk(block, settings, start, rng)
         path, rows = machine.path, stages.end
         if (ladder := settings.ladder()) is not None:
             legs.append(Planned(block, even_plan(ladder, machine.n_sites), THROUGH))

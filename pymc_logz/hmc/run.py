@@ -27,7 +27,7 @@ from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.reference import check_start
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.moves_of_rows import Stopwatch
-from pymc_logz.runners.progress import line, progress_bar, report_beta, report_count
+from pymc_logz.runners.progress import line, progress_bar, report_count
 from pymc_logz.seeds import generators_from
 from pymc_logz.trees.doubts import MAX_DIVERGENT_SHARE
 from pymc_logz.trees.kinds import HMC
@@ -184,7 +184,7 @@ def run_hmc(
 ) -> xr.DataTree:
     """Prepare, walk to the posterior, tune, draw, collect."""
     watch, rngs = Stopwatch(), generators_from(random_seed)
-    with progress_bar(progressbar) as progress:
+    with progress_bar(progressbar):
         with line("Compiling the model"):
             prepared = prepare(model, rngs.checks)
             path = model_path(prepared.flat, prepared.prior)
@@ -200,13 +200,12 @@ def run_hmc(
         watch.end("compile_time")
         rows = prepared.prior(rngs.pilot, RunSettings.pilot_rows)
         check_start(prepared, block, rows)
-        aim, tune, report = settings.target_accept, RunSettings.tune, report_beta(progress)
-        stages = run_pilot(block, rows, rngs.pilot, target_accept=aim, tune=tune, report=report)
+        aim, tune = settings.target_accept, RunSettings.tune
+        stages = run_pilot(block, rows, rngs.pilot, target_accept=aim, tune=tune)
         chains, n = Chains(block, stages, settings, rngs.run), settings.chains
-        chains.tune(settings.tune, report_count(progress, f"Tuning {n} chains", settings.tune))
+        chains.tune(settings.tune, report_count(f"Tuning {n} chains", settings.tune))
         watch.end("tuning_time", block.work)
-        report = report_count(progress, f"Sampling {n} chains", settings.draws)
-        kept = chains.draw(settings.draws, report)
+        kept = chains.draw(settings.draws, report_count(f"Sampling {n} chains", settings.draws))
         watch.end("sampling_time")
         found = {
             "step_size": chains.step.now,

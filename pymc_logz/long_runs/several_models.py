@@ -140,11 +140,8 @@ def evidence_of_models(
     running, random_seed = running_for(executor, checkpoint, None, None, False, random_seed)
     rng = random_generator(random_seed)
     own = {"method": "evidence_of_models", "order": ", ".join(map(repr, models)), **kwargs}
-    with (
-        running.kept(own, models, None, rng) as running,
-        progress_bar(progressbar) as progress,
-    ):
-        report = report_count(progress, "Models", len(models))
+    with running.kept(own, models, None, rng) as running, progress_bar(progressbar):
+        report = report_count("Models", len(models))
         generators = spawn_generators(rng, len(models))
         found = _Found(list(models), running.keeper, report)
         tasks = {

@@ -26,12 +26,11 @@ from pymc_logz.references.reference import check_start
 from pymc_logz.runners.anneal import Annealed, Plan, along_plan, arrived
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.moves import kernel_for
-from pymc_logz.runners.moves_of_rows import Stopwatch
-from pymc_logz.runners.progress import progress_bar, report_beta, report_count
+from pymc_logz.runners.moves_of_rows import Report, Stopwatch
+from pymc_logz.runners.progress import progress_bar, report_count
 from pymc_logz.runners.running import (
     AnnealCourse,
     AnnealJob,
-    Enough,
     default_cores,
     running_for,
     state_of,
@@ -192,7 +191,7 @@ def marginal_log_likelihood(
     block, batches = compile_batches(prepared, settings, rngs.pilot, compile_kwargs)
     watch.end("compile_time")
     with (
-        progress_bar(progressbar) as progress,
+        progress_bar(progressbar),
         Call(settings, rngs).kept(prepared, block, data_rows=prepared.data_rows.values) as call,
     ):
         settings = call.settings
@@ -200,11 +199,11 @@ def marginal_log_likelihood(
         def made() -> Plan:
             start = block.path.sample_reference(rngs.pilot, block.n_rows)
             check_start(prepared, block, start)
-            return make_plan(block, settings, start, rngs.pilot, report_beta(progress)).plan
+            return make_plan(block, settings, start, rngs.pilot).plan
 
         plan: Plan = call.once("plan", made, prepared, block)
         watch.end("tuning_time", block.work)
-        results = run_batches(block, plan, batches, settings, rngs.run, progress)
+        results = run_batches(block, plan, batches, settings, rngs.run)
     watch.end("sampling_time")
     cost = watch.cost(block)
     return running.noted(collect(prepared, block, plan, results, settings, cost))
@@ -284,14 +283,12 @@ class BatchJob:
         """A batch as it was kept."""
         return kept
 
-    def advance(
-        self, course: AnnealCourse, enough: Enough | None, report: Any = None
-    ) -> tuple["BatchJob", None]:
+    def advance(self, course: AnnealCourse, report: Report | None) -> tuple["BatchJob", None]:
         """Particles further on; of those that are there only the estimates are left."""
         assert self.job is not None
         assert self.job.data is not None
         n_data = len(self.job.data)
-        job, _ = self.job.advance(course, enough, report)
+        job, _ = self.job.advance(course, report)
         if job.n_done < job.n_total:
             return replace(self, job=job), None
         assert job.underway is not None
@@ -310,12 +307,11 @@ def run_batches(
     batches: list[np.ndarray],
     settings: HaisSettings,
     rng: np.random.Generator,
-    progress: Any,
 ) -> list[BatchResult | None]:
     """Anneal fresh particles for each batch, with a generator of its own; None if interrupted."""
     n_parts, k = len(batches), plan.n_temperatures
     line = f"Annealing: {k} temperature{'s' if k > 1 else ''}, {n_parts} batches"
-    report = report_count(progress, line, n_parts * k, f"fewer draws than {settings.draws}")
+    report = report_count(line, n_parts * k, f"fewer draws than {settings.draws}")
 
     generators, size = spawn_generators(rng, n_parts), len(batches[0])
     names = [f"data-rows-{i * size}-to-{(i + 1) * size - 1}.chain-{i}" for i in range(n_parts)]

@@ -20,7 +20,6 @@ from pymc_logz.graphs.threads import end_calls, n_processors
 from pymc_logz.runners.anneal import (
     Annealed,
     Plan,
-    Report,
     Underway,
     arrived,
     go_on,
@@ -28,7 +27,7 @@ from pymc_logz.runners.anneal import (
     stay_at_end,
 )
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.moves_of_rows import Work
+from pymc_logz.runners.moves_of_rows import Report, Work
 from pymc_logz.wings import from_wing
 
 if TYPE_CHECKING:
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
     import xarray as xr
 
 Task = Callable[[], object]
-Enough = Callable[[], bool]
-"""Asked at the end of each block whether to hand back what there is."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +78,7 @@ class Job(Protocol):
     def resumed(self, kept: Self) -> Self:
         """A chain as it was kept, to be as long as this one."""
 
-    def advance(self, course: Any, enough: Enough | None, report: Any = None) -> tuple[Self, Any]:
+    def advance(self, course: Any, report: Report | None) -> tuple[Self, Any]:
         """The chain further on, with the same bits wherever it stops, and draws that it leaves."""
 
 
@@ -125,21 +122,19 @@ class AnnealJob:
         """A chain as it was kept."""
         return kept
 
-    def advance(
-        self, course: AnnealCourse, enough: Enough | None, report: Any = None
-    ) -> tuple["AnnealJob", None]:
+    def advance(self, course: AnnealCourse, report: Report | None) -> tuple["AnnealJob", None]:
         """Rows further on; see `Job`."""
         rng, block, plan = generator_at(self.rng), course.block, course.plan
         start, underway = self.start, self.underway
         if self.data is not None:
-            rows: Any = start if underway is None else underway.tally.log_weight
+            rows: Any = start if underway is None else underway.log_weight
             block = block.given(self.data, len(rows))
         if start is not None:
             if self.n_before:
                 start = stay_at_end(block, plan.reverse(), start, self.n_before, rng)
             underway = set_out(block, plan, start)
         assert underway is not None
-        underway = go_on(block, plan, underway, rng, report, enough)
+        underway = go_on(block, plan, underway, rng, report)
         return replace(self, start=None, rng=state_of(rng), underway=underway), None
 
 
@@ -302,8 +297,14 @@ class Running:
         if names is None:
             names = [f"{name}.chain-{i}" for i in range(len(jobs))]
         stopped = Event()
+
+        def told(n_moves: int) -> bool:
+            if report is not None:
+                report(n_moves)
+            return stopped.is_set()
+
         tasks = [
-            partial(naming, name, partial(to_the_end, course, job, report, stopped.is_set))
+            partial(naming, name, partial(to_the_end, course, job, told))
             for name, job in zip(names, jobs, strict=True)
         ]
         return run_tasks(  # type: ignore[return-value]
@@ -343,11 +344,9 @@ def naming[Made](name: str, make: Callable[[], Made]) -> Made:
         raise
 
 
-def to_the_end(
-    course: Any, job: Job, report: Report | None, enough: Enough | None = None
-) -> Outcome | None:
-    """A chain at its end; or where it is once there is ``enough``, if it has left draws behind."""
-    job, part = job.advance(course, enough, report)
+def to_the_end(course: Any, job: Job, report: Report | None) -> Outcome | None:
+    """A chain at its end; or where the report ends it, if it has left draws behind."""
+    job, part = job.advance(course, report)
     if not is_done(job) and part is None:
         return None
     return Outcome(job, [] if part is None else [part])

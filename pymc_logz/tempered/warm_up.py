@@ -14,6 +14,8 @@ from pymc_logz.kernels.base import Kernel
 from pymc_logz.kernels.tuning import corrected_step_size
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.arrays import mapped, rows_of
+from pymc_logz.runners.moves_of_rows import Report
+from pymc_logz.runners.progress import report_rounds
 from pymc_logz.runners.temper import Tables, TemperBlock, Walk, Walkers, walk
 from pymc_logz.weights import log_mean, resampled
 
@@ -129,15 +131,20 @@ def climb_on(
     climbing: Climbing,
     n_moves: int,
     rng: np.random.Generator,
-    report: Callable[[int], None] | None = None,
-    enough: Callable[[], bool] | None = None,
+    report: Report | None = None,
 ) -> Climbing:
-    """Walkers at the top of the ladder, or at a level below it where that is ``enough`` for now."""
+    """Walkers at the top of the ladder, or at a level below it where the report ends the climb."""
     tables = ladder.tables(block.kernel)
     n_levels, walkers, level = climbing[:3]
     position, log_z_hat = climbing.position.copy(), climbing.log_z_hat.copy()
+    ends: bool | None = False
+
+    def told(n_made: int) -> None:  # not before it has made all moves at a level
+        nonlocal ends
+        ends = report is not None and report(n_made)
+
     for k in range(n_levels, ladder.n_levels):
-        walkers, part = walk(block, walkers, tables.all_at(k), n_moves, rng, report=report)
+        walkers, part = walk(block, walkers, tables.all_at(k), n_moves, rng, report=told)
         stops = level == k
         position[stops] = np.asarray(walkers.state.position)[stops]
         if k + 1 < ladder.n_levels:
@@ -148,7 +155,7 @@ def climb_on(
                 chosen = resampled(log_weight, rng)
                 walkers = Walkers(rows_of(walkers.state, chosen), walkers.level)
         n_levels = k + 1
-        if enough is not None and enough():
+        if ends:
             break
     return Climbing(n_levels, mapped(np.asarray, walkers), level, position, log_z_hat)
 
@@ -186,14 +193,13 @@ def run_rounds(
     length: int,
     target_accept: float,
     update: str = "rts",
-    report: Callable[[int], None] | None = None,
 ) -> Rounds:
     """Rounds, each twice as long, that correct ``log_z_hat`` and step sizes till shares fit."""
     # Carlson et al. (2016), section 2.4, arXiv 1603.01912
     # swaps need no constants, and have one walker at each level whatever they are
     update = update if block.exchange == "gibbs" else "rts"
     correct = CORRECTIONS[update]()
-    history: list[Round] = []
+    history, report = list[Round](), report_rounds("Warm-up")
     for _ in range(MAX_ROUNDS):
         walkers = Walkers(walkers.state, block.spread_levels(rng))
         share = np.zeros(ladder.n_levels)
@@ -211,8 +217,7 @@ def run_rounds(
         ladder = with_tuned_steps(ladder, block.kernel, moved, accepted, target_accept)
         deviation = float(np.abs(share - np.exp(ladder.log_prior)).max() * ladder.n_levels)
         history.append(Round(ladder.log_z_hat, share, moved.astype(int), length, deviation))
-        if report is not None:
-            report(length)
+        report(length)
         if deviation < MAX_LEVEL_DEVIATION:
             break
         length = min(2 * length, 2048)
@@ -239,8 +244,6 @@ def with_tuned_steps(
     target_accept: float,
 ) -> Ladder:
     """Ladder with step sizes corrected by `moves_by_level`, where the kernel leaves them open."""
-    if kernel.step_size is not None:
-        return ladder
     step_size = ladder.step_size.copy()
     for k in np.flatnonzero(moved >= 64):
         rate = float(accepted[k] / moved[k])

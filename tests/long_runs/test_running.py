@@ -34,7 +34,7 @@ class Sum:
     def resumed(self, kept: "Sum") -> "Sum":
         return kept
 
-    def advance(self, course: "Sums", enough: Any, report: Any = None) -> tuple["Sum", np.ndarray]:
+    def advance(self, course: "Sums", report: Any) -> tuple["Sum", np.ndarray]:
         rng, done, made, value = generator_at(self.rng), self.n_done, [], float(self.value)
         while done < self.n_total:
             course.happens(done)
@@ -42,9 +42,7 @@ class Sum:
             value += made[-1].sum()
             done += 8
             course.work.add(8)
-            if report is not None:
-                report(8)
-            if enough is not None and enough():
+            if report is not None and report(8):
                 break
         now = replace(self, rng=state_of(rng), n_done=done, value=np.asarray(value))
         return now, np.concatenate(made)

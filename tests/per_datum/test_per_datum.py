@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pymc.progress_bar import create_simple_progress
 from scipy import stats
 from scipy.special import expit
 from support.checks import CheckFailedError, assert_detects, check_coverage, make_rng
@@ -221,7 +220,7 @@ def batched(
     batches = list(STACKED.reshape(-1, size, STACKED.shape[1]))
     settings = HaisSettings(draws=draws, cores=cores)
     rng = np.random.default_rng(4)
-    return run_batches(block, plan, batches, settings, rng, create_simple_progress(False))
+    return run_batches(block, plan, batches, settings, rng)
 
 
 def test_cores_do_not_change_a_bit(prepared: tuple[Prepared, Block, Plan]) -> None:
@@ -292,7 +291,7 @@ def test_intervals_cover_the_exact_log_likelihood() -> None:
     z = []
     for seed in range(25):
         rng = np.random.default_rng(seed)
-        [result] = run_batches(block, plan, batches, settings, rng, create_simple_progress(False))
+        [result] = run_batches(block, plan, batches, settings, rng)
         log_z = np.array([estimate.log_z for estimate in result.estimates])
         mcse = np.array([estimate.mcse for estimate in result.estimates])
         z.append((log_z - exact_people(PEOPLE)) / mcse)
