@@ -158,7 +158,7 @@ def run_through(
         watch.end("tuning_time")
         generators = spawn_generators(rngs.run, settings.chains)
         tasks = [partial(_way, legs, settings.draws, rng) for rng in generators]
-        ways = finished(run_tasks(tasks, settings.cores))
+        ways = finished(run_tasks(tasks, settings.running.cores))
         planned = legs[-1]
         watch.end("sampling_time")
         last, ends = ([way[i] for way in ways] for i in (-2, -1))

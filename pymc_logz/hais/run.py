@@ -172,7 +172,7 @@ class Chains:
         n_next = draws
         while True:
             report = self.report("Annealing", planned.plan, grows=bool(runs))
-            more = run_chains(planned, generators, n_next, self.settings.how, report)
+            more = run_chains(planned, generators, n_next, self.settings.running, report)
             interrupted = len(more) < len(generators)
             if not runs:
                 runs = more
@@ -223,7 +223,7 @@ class Chains:
         for draws in self.settings.more:
             generators = self.generators(self.settings.chains)
             report, name = self.report("More particles", planned.plan), f"more-{draws}"
-            more = run_chains(planned, generators, draws, self.settings.how, report, name)
+            more = run_chains(planned, generators, draws, self.settings.running, report, name)
             if len(more) < len(directions.forward):
                 break
             directions.forward = list(map(merge, directions.forward, more))
@@ -255,7 +255,7 @@ class Chains:
         report = self.report("Reverse", planned.plan)
         course, settings = AnnealCourse(planned.block, planned.plan.reverse()), self.settings
         return anneal_all(
-            "reverse", course, starts, generators, settings.how, report, settings.tune
+            "reverse", course, starts, generators, settings.running, report, settings.tune
         )
 
 

@@ -137,7 +137,7 @@ def evidence_of_models(
     if not isinstance(models, Mapping) or not all(map(is_model, models.values())):
         kind = type(models).__name__
         raise TypeError(f"models is of type {kind}; give PyMC models by name, in a dict")
-    running, random_seed = running_for(executor, checkpoint, None, None, False, random_seed)
+    running, random_seed = running_for(random_seed, 1, executor, checkpoint)
     rng = random_generator(random_seed)
     own = {"method": "evidence_of_models", "order": ", ".join(map(repr, models)), **kwargs}
     with running.kept(own, models, None, rng) as running, progress_bar(progressbar):

@@ -228,7 +228,7 @@ def _go_on(
     generators = spawn_generators(call.rngs.run, len(start.runs))
     course = AnnealCourse(planned.block, planned.plan)
     starts = [_in_order(flat, start, run) for run in start.runs]
-    on = anneal_all("on", course, starts, generators, call.settings.how)
+    on = anneal_all("on", course, starts, generators, call.settings.running)
     return [
         after._replace(log_weight=before.log_weight + after.log_weight)
         for before, after in zip(start.runs, on, strict=True)

@@ -28,13 +28,7 @@ from pymc_logz.runners.block import Block
 from pymc_logz.runners.moves import kernel_for
 from pymc_logz.runners.moves_of_rows import Report, Stopwatch
 from pymc_logz.runners.progress import progress_bar, report_count
-from pymc_logz.runners.running import (
-    AnnealCourse,
-    AnnealJob,
-    default_cores,
-    running_for,
-    state_of,
-)
+from pymc_logz.runners.running import AnnealCourse, AnnealJob, running_for, state_of
 from pymc_logz.seeds import generators_from, spawn_generators
 from pymc_logz.trees.kinds import PER_DATUM
 from pymc_logz.trees.layout import evidence_of_rows, make_tree, run_attrs, totals_of_rows
@@ -171,8 +165,8 @@ def marginal_log_likelihood(
     """
     watch = Stopwatch()
     model = model_from(model, "marginal_log_likelihood(model, data)")
-    given = executor, checkpoint, time_limit, max_memory, check_reproducible
-    running, random_seed = running_for(*given, random_seed)
+    given = executor, checkpoint, time_limit, max_memory, check_reproducible, cores
+    running, random_seed = running_for(random_seed, n_processors(), *given)
     settings = PerDatumSettings.asked(
         draws=draws,
         chains=1,
@@ -180,7 +174,6 @@ def marginal_log_likelihood(
         kernel=kernel_for(kernel, model),
         tune=tune,
         target_accept=target_accept,
-        cores=default_cores(cores, n_processors(), executor),
         running=running,
         reference="prior",
         # nine in ten data rows are to reach it: weight ESS of about 60%
@@ -248,7 +241,7 @@ def compile_batches(
     kernel = for_variables(settings.kernel_for(path.n_dims), flat.owners, flat.sites)
     block = Block(path, kernel, n_pilot, compile_kwargs, data=values[chosen])
     if (bound := settings.running.max_memory) is not None:
-        block = block.limited(bound // settings.cores)
+        block = block.limited(bound // settings.running.cores)
     block.compile()
     return block, [values[batch] for batch in batches]
 
@@ -317,7 +310,7 @@ def run_batches(
     names = [f"data-rows-{i * size}-to-{(i + 1) * size - 1}.chain-{i}" for i in range(n_parts)]
     course, results = AnnealCourse(block, plan), list[BatchResult | None]()
     # no more starts at a time than keep workers busy
-    n_ahead = AHEAD * settings.how.n_workers
+    n_ahead = AHEAD * settings.running.n_workers
     for first in range(0, n_parts, n_ahead):
         part = slice(first, first + n_ahead)
         jobs = []
@@ -325,7 +318,7 @@ def run_batches(
             start = block.path.sample_reference(rng, len(data) * settings.draws)
             jobs.append(BatchJob(AnnealJob(start, state_of(rng), k, data=data), k))
         try:
-            found = settings.how.run("batches", course, jobs, report, names[part])
+            found = settings.running.run("batches", course, jobs, report, names[part])
         except KeyboardInterrupt:
             if not results:
                 raise

@@ -14,18 +14,10 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
-from pymc_logz.arguments import as_bytes, check_flag, check_positive
+from pymc_logz.arguments import as_bytes, check_flag, check_positive, check_whole
 from pymc_logz.errors import logger, warn
 from pymc_logz.graphs.threads import end_calls, n_processors
-from pymc_logz.runners.anneal import (
-    Annealed,
-    Plan,
-    Underway,
-    arrived,
-    go_on,
-    set_out,
-    stay_at_end,
-)
+from pymc_logz.runners.anneal import Annealed, Plan, Underway, arrived, go_on, set_out, stay_at_end
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.moves_of_rows import Report, Work
 from pymc_logz.wings import from_wing
@@ -185,16 +177,6 @@ def _result_of(future: Future) -> object | None:
     return None if future.cancelled() or future.exception() else future.result()
 
 
-def default_cores(cores: int | None, chains: int, executor: Any = None) -> int:
-    """A thread per chain, as long as there are processors, unless the user says otherwise."""
-    if executor is not None and cores is not None:
-        raise ValueError(
-            f"cores={cores!r} is read by nothing: it is for threads of this process, and executor "
-            "runs the chains; leave it out"
-        )
-    return min(chains, n_processors()) if cores is None else cores
-
-
 def finished(results: Sequence[object | None], what: str = "chains") -> list[Any]:
     """Results that are there, after a warning if an interrupt left some out."""
     done = [result for result in results if result is not None]
@@ -313,24 +295,34 @@ class Running:
 
 
 def running_for(
-    executor: Any,
-    checkpoint: "str | os.PathLike | None",
-    time_limit: float | None,
-    max_memory: Any,
-    check_reproducible: bool,
     random_seed: Any,
+    chains: int = 1,
+    executor: Any = None,
+    checkpoint: "str | os.PathLike | None" = None,
+    time_limit: float | None = None,
+    max_memory: Any = None,
+    check_reproducible: bool = False,
+    cores: int | None = None,
 ) -> tuple[Running, Any]:
     """How chains are run, by arguments of `pymc_logz.sample_hais`; and a seed, maybe a kept one."""
+    if cores is None:
+        cores = min(chains, n_processors())
+    elif executor is not None:
+        raise ValueError(
+            f"cores={cores!r} is read by nothing: it is for threads of this process, and executor "
+            "runs the chains; leave it out"
+        )
+    else:
+        check_whole(1, cores=cores)
     check_positive("seconds", one=True, time_limit=time_limit)
     check_flag(check_reproducible=check_reproducible)
-    n_bytes = as_bytes(max_memory)
+    how: dict[str, Any] = {"cores": cores, "max_memory": as_bytes(max_memory)}
     if not check_reproducible and (executor, checkpoint, time_limit) == (None,) * 3:
-        return Running(max_memory=n_bytes), random_seed
-    how = {
+        return Running(**how), random_seed
+    how |= {
         "executor": executor,
         "time_limit": time_limit,
         "check_reproducible": check_reproducible,
-        "max_memory": n_bytes,
     }
     return from_wing("begin_long_run")(checkpoint, random_seed, **how)
 

@@ -27,14 +27,7 @@ from pymc_logz.runners.progress import line, report_count
 from pymc_logz.runners.running import state_of
 from pymc_logz.runners.temper import TemperBlock
 from pymc_logz.seeds import spawn_generators
-from pymc_logz.tempered.chains import (
-    Chains,
-    Frozen,
-    TemperJob,
-    WalkedChains,
-    chains_of,
-    course_of,
-)
+from pymc_logz.tempered.chains import Chains, Frozen, TemperJob, WalkedChains, chains_of, course_of
 from pymc_logz.tempered.results import Measured, measured, posterior_datasets, walker_doubts
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.tempered.warm_up import Rounds, climb, make_ladder, run_rounds
@@ -74,7 +67,7 @@ def run_subject(
     with line("Estimating log Z of all temperatures"):
         found = measured(frozen, chains, call.settings)
     with line("Checking the result"):
-        doubts = doubts_of(subject, frozen.planned, chains, found.curve.estimate, call.rngs.checks)
+        doubts = doubts_of(subject, frozen.planned, chains, found[0].estimate, call.rngs.checks)
     watch.end("checking_time")
     return collect(call, subject, frozen, chains, found, doubts)
 
@@ -202,7 +195,7 @@ def run_chains(frozen: Frozen, call: Call[TemperedSettings]) -> Chains:
     what = f"Tempering: {k} levels, {block.n_walkers} walkers, {settings.chains} chains"
     total = sum(job.n_total for job in jobs)
     report = report_count(what, total, "; ".join(settings.cheaper()))
-    outcomes = settings.how.run("chains", course, jobs, report)
+    outcomes = settings.running.run("chains", course, jobs, report)
     return chains_of(outcomes, course, settings.n_kept)
 
 

@@ -18,7 +18,7 @@ from pymc_logz.long_runs.checkpoint import Keeper
 from pymc_logz.long_runs.running import LongRunning
 from pymc_logz.long_runs.workers import Store, Task
 from pymc_logz.runners.moves_of_rows import Work
-from pymc_logz.runners.running import Running, default_cores, generator_at, state_of
+from pymc_logz.runners.running import Running, generator_at, running_for, state_of
 
 
 @dataclass(frozen=True)
@@ -268,7 +268,7 @@ def test_executors_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as spawn:
         LongRunning(executor=spawn)
     with pytest.raises(ValueError, match="cores=2 is read by nothing"):
-        default_cores(2, 4, fork)
+        running_for(1, 4, fork, cores=2)
 
 
 def test_own_threads_do_not_keep_the_interpreter_alive() -> None:

@@ -35,6 +35,7 @@ from pymc_logz.pilot.scales import centred, population_scale
 from pymc_logz.runners import block as block_module
 from pymc_logz.runners.anneal import Annealed, Plan, anneal
 from pymc_logz.runners.block import Block
+from pymc_logz.runners.running import Running
 from pymc_logz.seeds import generators_from
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
@@ -218,7 +219,7 @@ def batched(
     """Results of all people in batches of a size, from one seed."""
     _, block, plan = prepared
     batches = list(STACKED.reshape(-1, size, STACKED.shape[1]))
-    settings = HaisSettings(draws=draws, cores=cores)
+    settings = HaisSettings(draws=draws, running=Running(cores=cores))
     rng = np.random.default_rng(4)
     return run_batches(block, plan, batches, settings, rng)
 
