@@ -137,32 +137,24 @@ def shown_pilot() -> Pilot | None:
     return shown.pilot
 
 
-def report_rounds(description: str) -> Callable[[int], None]:
-    """A new line of the bar, which counts how often it is told of anything."""
-    shown, done = _shown.get(), 0
-    if shown is None:
-        return lambda n_iterations: None
-    progress = shown.progress
-    task = progress.add_task(description, completed=0, total=None)
+def report_count(description: str, total: int | None, cheaper: str = "") -> Callable[[float], None]:
+    """A new line of the bar, told how much of the total was done; a sentence of what is cheaper.
 
-    def report(n_iterations: int) -> None:
-        nonlocal done
-        done += 1
-        progress.advance(task, n_iterations)
-        progress.update(task, refresh=True, description=f"{description}: round {done}")
-
-    return report
-
-
-def report_count(description: str, total: int, cheaper: str = "") -> Callable[[float], None]:
-    """A new line of the bar, told how much of the total was done; a sentence of what is cheaper."""
-    shown, time_left = _shown.get(), TimeLeft(description, total, cheaper)
+    Where no total is known it counts how often it was told of anything: rounds.
+    """
+    shown, n_rounds = _shown.get(), 0
+    time_left = TimeLeft(description, total or 0, cheaper)
     if shown is not None:
         task = shown.progress.add_task(description, completed=0, total=total)
 
     def report(n_done: float) -> None:
+        nonlocal n_rounds
+        n_rounds += 1
         if shown is not None:
             shown.progress.advance(task, n_done)
+        if shown is not None and total is None:
+            text = f"{description}: round {n_rounds}"
+            shown.progress.update(task, refresh=True, description=text)
         if cheaper:
             time_left(n_done)
 

@@ -15,7 +15,7 @@ from pymc_logz.kernels.tuning import corrected_step_size
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.arrays import mapped, rows_of
 from pymc_logz.runners.moves_of_rows import Report
-from pymc_logz.runners.progress import report_rounds
+from pymc_logz.runners.progress import report_count
 from pymc_logz.runners.temper import Tables, TemperBlock, Walk, Walkers, walk
 from pymc_logz.weights import log_mean, resampled
 
@@ -149,7 +149,10 @@ def climb_on(
         position[stops] = np.asarray(walkers.state.position)[stops]
         if k + 1 < ladder.n_levels:
             step = ladder.betas[k + 1] - ladder.betas[k]
-            log_z_hat[k + 1] = log_z_hat[k] + _log_mean_weight(step * part.log_ratio)
+            gain = log_mean(step * part.log_ratio)
+            if not np.isfinite(gain):  # as if one more row had weight one
+                gain = -np.log(part.log_ratio.size + 1)
+            log_z_hat[k + 1] = log_z_hat[k] + gain
             log_weight = step * part.log_ratio[-1]
             if log_weight.max() > -np.inf:
                 chosen = resampled(log_weight, rng)
@@ -178,12 +181,6 @@ def climb(
     return at_their_levels(block, climbing, rng), climbing.log_z_hat
 
 
-def _log_mean_weight(log_weight: np.ndarray) -> float:
-    """Log of the mean weight; as if one more row had weight one where all are zero."""
-    value = log_mean(log_weight)
-    return value if np.isfinite(value) else -float(np.log(log_weight.size + 1))
-
-
 def run_rounds(
     block: TemperBlock,
     ladder: Ladder,
@@ -199,7 +196,7 @@ def run_rounds(
     # swaps need no constants, and have one walker at each level whatever they are
     update = update if block.exchange == "gibbs" else "rts"
     correct = CORRECTIONS[update]()
-    history, report = list[Round](), report_rounds("Warm-up")
+    history, report = list[Round](), report_count("Warm-up", None)
     for _ in range(MAX_ROUNDS):
         walkers = Walkers(walkers.state, block.spread_levels(rng))
         share = np.zeros(ladder.n_levels)

@@ -23,7 +23,6 @@ from pymc_logz.runners.progress import (
     line,
     progress_bar,
     report_count,
-    report_rounds,
     shown_pilot,
 )
 
@@ -132,7 +131,7 @@ def test_rounds_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     bar = Bar()
     monkeypatch.setattr("pymc.progress_bar.create_simple_progress", lambda shown: bar)
     with progress_bar(True):
-        report = report_rounds("Warm-up")
+        report = report_count("Warm-up", None)
     report(64)
     report(128)
     assert bar.texts[-1] == "Warm-up: round 2"
