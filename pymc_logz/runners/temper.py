@@ -17,6 +17,7 @@ from pymc_logz.runners.arrays import (
     largest_of,
     leaves,
     lengthened,
+    mapped,
     rows_of,
     symbolic_noise,
     symbolic_state,
@@ -343,7 +344,7 @@ def walk_on(
     for part, trace in blocks:
         kept = trace.position[-(part.start + 1) % every :: every]
         parts.append(trace._replace(position=kept.astype(float)))
-    return Walking(done, walkers, fresh.left), whole_walk(parts)
+    return Walking(done, mapped(np.asarray, walkers), fresh.left), whole_walk(parts)
 
 
 def whole_walk(parts: Sequence[Walk], n_iterations: int | None = None, every: int = 1) -> Walk:

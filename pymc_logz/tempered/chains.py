@@ -120,7 +120,7 @@ class TemperJob:
         on = partial(walk_on, block, tables=ladder.tables(block.kernel), rng=rng)
         if job.burn_in is not None:
             burn_in, _ = on(job.burn_in, n_iterations=tune, every=tune, report=report)
-            job = replace(job, burn_in=_plain(burn_in), rng=state_of(rng))
+            job = replace(job, burn_in=burn_in, rng=state_of(rng))
             if burn_in.n_made < tune:
                 return job, None
             # draws that were made for one walk are not those of the next
@@ -129,7 +129,7 @@ class TemperJob:
         if course.block_length is not None:
             return replace(job._summing(course, on, report), rng=state_of(rng)), None
         sampling, part = on(job.sampling, report=report)
-        return replace(job, sampling=_plain(sampling), rng=state_of(rng)), part
+        return replace(job, sampling=sampling, rng=state_of(rng)), part
 
     def summed(self, course: TemperCourse) -> "TemperJob":
         """The same chain with all iterations in its sums that are asked for."""
@@ -183,7 +183,7 @@ class TemperJob:
         while job.sampling.n_made < self.draws and not stops:
             sampling, part = on(job.sampling, report=told)
             left = part if job.left is None else whole_walk([job.left, part])
-            job = replace(job, sampling=_plain(sampling), left=left).summed(course)
+            job = replace(job, sampling=sampling, left=left).summed(course)
         return job
 
 
@@ -197,11 +197,6 @@ def ends_seen(level: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:
 def lost_draws(walk: Walk) -> int:
     """Number of draws above the reference by walkers that had not found the support yet."""
     return int((np.isneginf(walk.log_ratio) & (walk.level > 0)).sum())
-
-
-def _plain(walking: Walking) -> Walking:
-    """The same in arrays of NumPy."""
-    return mapped(lambda part: part if isinstance(part, int) else np.asarray(part), walking)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from pymc_logz.estimators.tempering import rts_log_z
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.kernels.tuning import corrected_step_size
 from pymc_logz.runners.anneal import Plan
-from pymc_logz.runners.arrays import mapped, rows_of
+from pymc_logz.runners.arrays import rows_of
 from pymc_logz.runners.moves_of_rows import Report
 from pymc_logz.runners.progress import report_count
 from pymc_logz.runners.temper import Tables, TemperBlock, Walk, Walkers, walk
@@ -146,7 +146,7 @@ def climb_on(
     for k in range(n_levels, ladder.n_levels):
         walkers, part = walk(block, walkers, tables.all_at(k), n_moves, rng, report=told)
         stops = level == k
-        position[stops] = np.asarray(walkers.state.position)[stops]
+        position[stops] = walkers.state.position[stops]
         if k + 1 < ladder.n_levels:
             step = ladder.betas[k + 1] - ladder.betas[k]
             gain = log_mean(step * part.log_ratio)
@@ -160,7 +160,7 @@ def climb_on(
         n_levels = k + 1
         if ends:
             break
-    return Climbing(n_levels, mapped(np.asarray, walkers), level, position, log_z_hat)
+    return Climbing(n_levels, walkers, level, position, log_z_hat)
 
 
 def at_their_levels(block: TemperBlock, climbing: Climbing, rng: np.random.Generator) -> Walkers:
@@ -199,8 +199,7 @@ def run_rounds(
     history, report = list[Round](), report_count("Warm-up", None)
     for _ in range(MAX_ROUNDS):
         walkers = Walkers(walkers.state, block.spread_levels(rng))
-        share = np.zeros(ladder.n_levels)
-        moved, accepted = np.zeros((2, ladder.n_levels))
+        share, moves = np.zeros(ladder.n_levels), np.zeros((2, ladder.n_levels))
         portion = length if update == "rts" else block.n_moves
         for _ in range(0, length, portion):
             walkers, part = walk(
@@ -208,12 +207,11 @@ def run_rounds(
             )
             draws = ladder.draws(part)
             share += level_share(draws) * portion / length
-            moves = moves_by_level(part, ladder.n_levels)
-            moved, accepted = moved + moves[0], accepted + moves[1]
+            moves += moves_by_level(part, ladder.n_levels)
             ladder = replace(ladder, log_z_hat=correct(draws))
-        ladder = with_tuned_steps(ladder, block.kernel, moved, accepted, target_accept)
+        ladder = with_tuned_steps(ladder, block.kernel, moves[0], moves[1], target_accept)
         deviation = float(np.abs(share - np.exp(ladder.log_prior)).max() * ladder.n_levels)
-        history.append(Round(ladder.log_z_hat, share, moved.astype(int), length, deviation))
+        history.append(Round(ladder.log_z_hat, share, moves[0].astype(int), length, deviation))
         report(length)
         if deviation < MAX_LEVEL_DEVIATION:
             break
