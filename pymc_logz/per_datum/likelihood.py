@@ -28,7 +28,7 @@ from pymc_logz.runners.block import Block
 from pymc_logz.runners.moves import kernel_for
 from pymc_logz.runners.moves_of_rows import Report, Stopwatch
 from pymc_logz.runners.progress import progress_bar, report_count
-from pymc_logz.runners.running import AnnealCourse, AnnealJob, running_for, state_of
+from pymc_logz.runners.running import AnnealCourse, AnnealJob, Job, running_for, state_of
 from pymc_logz.seeds import generators_from, spawn_generators
 from pymc_logz.trees.kinds import PER_DATUM
 from pymc_logz.trees.layout import evidence_of_rows, make_tree, run_attrs, totals_of_rows
@@ -257,7 +257,7 @@ class BatchResult:
 
 
 @dataclass(frozen=True)
-class BatchJob:
+class BatchJob(Job):
     """Particles of a batch of data rows on their way, and in the end what they come to."""
 
     job: AnnealJob | None
@@ -271,10 +271,6 @@ class BatchJob:
     def n_done(self) -> int:
         """Moves made."""
         return self.n_total if self.job is None else self.job.n_done
-
-    def resumed(self, kept: "BatchJob") -> "BatchJob":
-        """A batch as it was kept."""
-        return kept
 
     def advance(self, course: AnnealCourse, report: Report | None) -> tuple["BatchJob", None]:
         """Particles further on; of those that are there only the estimates are left."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -56,25 +56,23 @@ class Course:
         return replace(self, block=self.block.counted(work))
 
 
-class Job(Protocol):
-    """One chain: arrays and numbers only, so that it can be sent, stored, and gone on with."""
+class Job:
+    """One chain: arrays and numbers only, so that it can be sent, stored, and gone on with.
 
-    @property
-    def n_done(self) -> int:
-        """Moves or iterations made."""
-
-    @property
-    def n_total(self) -> int:
-        """Those of the whole chain."""
+    It has ``n_done``, the moves or iterations made, ``n_total``, those of the whole chain, and
+    ``n_evaluations``, those of the model so far.
+    """
 
     def resumed(self, kept: Self) -> Self:
         """A chain as it was kept, to be as long as this one."""
+        return kept
 
-    def advance(self, course: Any, report: Report | None) -> tuple[Self, Any]:
+    def advance(self, course: Any, report: Report | None) -> tuple[Any, Any]:
         """The chain further on, with the same bits wherever it stops, and draws that it leaves."""
+        raise NotImplementedError
 
 
-def is_done(job: Job) -> bool:
+def is_done(job: Any) -> bool:
     """Whether a chain is at its end."""
     return job.n_done >= job.n_total
 
@@ -88,7 +86,7 @@ class AnnealCourse(Course):
 
 
 @dataclass(frozen=True)
-class AnnealJob:
+class AnnealJob(Job):
     """Rows of one chain on their way along a plan."""
 
     start: np.ndarray | None
@@ -103,16 +101,11 @@ class AnnealJob:
     data: np.ndarray | None = None
     """What groups of rows bring along, shape (groups, D)."""
     n_evaluations: int = 0
-    """Evaluations of the model so far."""
 
     @property
     def n_done(self) -> int:
         """Moves made along the plan."""
         return 0 if self.underway is None else self.underway.n_moves
-
-    def resumed(self, kept: "AnnealJob") -> "AnnealJob":
-        """A chain as it was kept."""
-        return kept
 
     def advance(self, course: AnnealCourse, report: Report | None) -> tuple["AnnealJob", None]:
         """Rows further on; see `Job`."""

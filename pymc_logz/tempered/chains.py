@@ -15,7 +15,7 @@ from pymc_logz.estimators.tempering import rts
 from pymc_logz.loop.frozen import Planned
 from pymc_logz.runners.arrays import mapped
 from pymc_logz.runners.moves_of_rows import Report
-from pymc_logz.runners.running import Course, Outcome, finished, generator_at, state_of
+from pymc_logz.runners.running import Course, Job, Outcome, finished, generator_at, state_of
 from pymc_logz.runners.temper import TemperBlock, Walk, Walking, walk_on, whole_walk
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.tempered.warm_up import Climbing, Ladder, Rounds, at_their_levels, climb_on, set_off
@@ -59,7 +59,7 @@ class TemperCourse(Course):
 
 
 @dataclass(frozen=True)
-class TemperJob:
+class TemperJob(Job):
     """Walkers of one chain on their way."""
 
     start: np.ndarray | None
@@ -82,7 +82,6 @@ class TemperJob:
     left: Walk | None = None
     """Iterations of the last block that nobody has asked for yet."""
     n_evaluations: int = 0
-    """Evaluations of the model so far."""
 
     @property
     def n_total(self) -> int:
