@@ -71,11 +71,7 @@ def make_plan(
 
 
 def walk(
-    block: Block,
-    settings: RunSettings,
-    start: np.ndarray,
-    rng: np.random.Generator,
-    **options: int,
+    block: Block, settings: RunSettings, start: np.ndarray, rng: np.random.Generator, **options: int
 ) -> Stages:
     """The pilot of these settings; options are those of `run_pilot`."""
     own: dict[str, Any] = {"target_accept": settings.target_accept, "tune": settings.tune}

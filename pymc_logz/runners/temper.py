@@ -136,11 +136,7 @@ class TemperBlock(MovesOfRows):
     draws_reference = True
 
     def __init__(
-        self,
-        block: Block,
-        n_levels: int,
-        n_walkers: int,
-        exchange: str = "gibbs",
+        self, block: Block, n_levels: int, n_walkers: int, exchange: str = "gibbs"
     ) -> None:
         shared = block.compile_kwargs, block.work, block.most_rows
         super().__init__(block.path, block.kernel, n_walkers, *shared)
