@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pymc.progress_bar import create_simple_progress
 
 from pymc_logz import EvidenceWarning, energies
 from pymc_logz.energies import Energy
@@ -26,6 +25,7 @@ from pymc_logz.loop.planning import block_for, plan_run
 from pymc_logz.models.flat import unconstrain
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.runners.anneal import Annealed, Plan
+from pymc_logz.runners.running import Running
 from pymc_logz.seeds import Generators, generators_from, spawn_generators
 
 sys.path.append(str(Path(__file__).parents[2] / "tests"))
@@ -131,7 +131,7 @@ def replicates(name: str) -> list[Replicates]:
     """Runs of a case along one frozen plan, each with rows of its own; one entry per method."""
     case = CASES[name]
     energy, n = case.make(), case.n
-    settings = HaisSettings(draws=N_ROWS, chains=n, cores=2, **case.settings)
+    settings = HaisSettings(draws=N_ROWS, chains=n, running=Running(cores=2), **case.settings)
     with warnings.catch_warnings():
         # each run that is not to be trusted warns
         warnings.simplefilter("ignore", EvidenceWarning)
@@ -140,7 +140,7 @@ def replicates(name: str) -> list[Replicates]:
         block = block_for(prepared, settings, None)
         planned = plan_run(prepared, block, settings, rngs.pilot)
         generators = spawn_generators(make_rng("rows", name), n)
-        forward = run_chains(planned, generators, N_ROWS, settings.how, report=None)
+        forward = run_chains(planned, generators, N_ROWS, settings.running, report=None)
         if settings.direction == "both":
             starts = exact_rows(prepared, energy, n)
             runs = [
@@ -175,7 +175,7 @@ def both_directions(
     rng: np.random.Generator,
 ) -> Directions:
     """A forward run together with a reverse run from its own exact draws."""
-    call = Call(settings, Generators(rng, rng, rng), create_simple_progress(False))
+    call = Call(settings, Generators(rng, rng, rng))
     reverse = Chains(call, start).back(planned, [run])
     return Directions([run], planned.reference, reverse, exact_starts=True)
 

@@ -30,7 +30,7 @@ from pymc_logz.models.flat import stacked
 from pymc_logz.references.reference import Reference
 from pymc_logz.runners.anneal import Annealed, Plan, anneal, of_rows
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.progress import line, report_beta, report_count
+from pymc_logz.runners.progress import line, report_count
 from pymc_logz.runners.running import finished, run_tasks
 from pymc_logz.runners.temper import TemperBlock
 from pymc_logz.seeds import spawn_generators
@@ -80,8 +80,7 @@ def subject_of(energy: BinaryEnergy, call: Call) -> Subject:
 
 def even_plan(betas: np.ndarray, n_dims: int) -> Plan:
     """Plan of a ladder that is given: there is nothing to tune at its temperatures."""
-    # as long ladders of many sites are common, the scales, which are all one, take no memory
-    return Plan(betas, np.ones(betas.size), np.broadcast_to(1.0, (betas.size, n_dims)))
+    return Plan(betas, np.ones(betas.size), np.ones(n_dims))
 
 
 def placed(energy: BinaryEnergy, block: Block, call: Call) -> Planned:
@@ -93,7 +92,7 @@ def placed(energy: BinaryEnergy, block: Block, call: Call) -> Planned:
     if ladder is not None:
         return Planned(block, even_plan(ladder, energy.n_sites), INDEPENDENT_BITS)
     start = block.path.sample_reference(rng, n_followed(block))
-    stages = walk(block, settings, start, rng, report_beta(call.progress))
+    stages = walk(block, settings, start, rng)
     # the temperatures are all that is taken from the pilot, so a mode that it lost is none
     if isinstance(settings, TemperedSettings):
         return Planned(block, settings.plan_on(stages), INDEPENDENT_BITS)
@@ -159,7 +158,7 @@ def run_through(
         watch.end("tuning_time")
         generators = spawn_generators(rngs.run, settings.chains)
         tasks = [partial(_way, legs, settings.draws, rng) for rng in generators]
-        ways = finished(run_tasks(tasks, settings.cores))
+        ways = finished(run_tasks(tasks, settings.running.cores))
         planned = legs[-1]
         watch.end("sampling_time")
         last, ends = ([way[i] for way in ways] for i in (-2, -1))
@@ -180,7 +179,7 @@ def _legs(machines: Sequence[BinaryEnergy], call: Call) -> list[Planned]:
         path = machine.path if rows is None else path_between(path, machine.path, rows)
         block = Block(path, settings.kernel, settings.pilot_rows, call.compile_kwargs)
         start = path.sample_reference(rng, n_followed(block))
-        stages = walk(block, settings, start, rng, report_beta(call.progress))
+        stages = walk(block, settings, start, rng)
         path, rows = machine.path, stages.end
         if (ladder := settings.ladder()) is not None:
             legs.append(Planned(block, even_plan(ladder, machine.n_sites), THROUGH))
@@ -359,7 +358,7 @@ def raise_log_likelihood(
         rows, rng = np.repeat(visible, draws, axis=0), call.rngs.run
         odds = model.hidden_bias + rows @ model.weights
         hidden = (rng.random(odds.shape) < expit(odds)).astype(float)
-        report = report_count(call.progress, "Annealing back", plan.n_temperatures)
+        report = report_count("Annealing back", plan.n_temperatures)
         run = anneal(block, plan, np.concatenate([rows, hidden], axis=1), rng, report)
     call.watch.end("sampling_time")
     own, cost = {"n_temperatures": plan.n_temperatures}, call.watch.cost(block)

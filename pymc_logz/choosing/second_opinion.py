@@ -98,8 +98,8 @@ def with_second_opinion(tree: xr.DataTree, model: pm.Model, how: How) -> xr.Data
     if isinstance(part, NotSummed):
         return tree  # a fit has no discrete variables
     try:
-        with progress_bar(how.progressbar) as progress:
-            report = report_count(progress, "Second estimate", 1)
+        with progress_bar(how.progressbar):
+            report = report_count("Second estimate", 1)
             second = _second_opinion(tree, model, part, how)
             report(1)
     except (ModelError, ValueError) as error:

@@ -9,12 +9,7 @@ from pymc_logz.estimators.agreement import (
 from pymc_logz.estimators.bridge import bar_log_z, bridge_log_z, reverse_log_z
 from pymc_logz.estimators.draws import TemperedDraws
 from pymc_logz.estimators.importance import importance_log_z, reweighted_log_z
-from pymc_logz.estimators.multistate import (
-    bar_chain,
-    mbar,
-    stepping_stone,
-    stepping_stone_reverse,
-)
+from pymc_logz.estimators.multistate import bar_chain, mbar, stepping_stone, stepping_stone_reverse
 from pymc_logz.estimators.result import Estimator, LogZCurve, LogZEstimate
 from pymc_logz.estimators.running import RunningRTS
 from pymc_logz.estimators.tempering import rao_blackwell_log_weight, rts, rts_log_z, ts

@@ -14,7 +14,7 @@ from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.models.context import ForeignModel, check_no_model, model_from, written_as
 from pymc_logz.runners.moves import kernel_for
-from pymc_logz.runners.running import default_cores, running_for
+from pymc_logz.runners.running import running_for
 from pymc_logz.trees.chains import says_result
 from pymc_logz.trees.posterior import checked_draws, checked_reference
 
@@ -212,8 +212,9 @@ def sample_hais(
         asked = checked_reference(asked, model)
     else:
         kernel, asked = other.runs.checked(other, kernel, asked, sum_out)
-    given = executor, checkpoint, time_limit, max_memory, check_reproducible
-    running, random_seed = running_for(*given, random_seed)
+    running, random_seed = running_for(
+        random_seed, chains, executor, checkpoint, time_limit, max_memory, check_reproducible, cores
+    )
     settings = HaisSettings.asked(
         draws=draws,
         chains=chains,
@@ -221,7 +222,6 @@ def sample_hais(
         kernel=kernel,
         tune=tune,
         target_accept=target_accept,
-        cores=default_cores(cores, chains, executor),
         running=running,
         reference=asked,
         direction=direction,
@@ -310,8 +310,9 @@ def sandwich(
         tree["evidence"]["log_z"]  # hais below, hais_reverse above the truth
     """
     model = model_from(model, "sandwich(model)")
-    given = executor, checkpoint, time_limit, max_memory, check_reproducible
-    running, random_seed = running_for(*given, random_seed)
+    running, random_seed = running_for(
+        random_seed, chains, executor, checkpoint, time_limit, max_memory, check_reproducible, cores
+    )
     settings = HaisSettings.asked(
         draws=draws,
         chains=chains,
@@ -319,7 +320,6 @@ def sandwich(
         kernel=kernel_for(kernel, model),
         tune=tune,
         target_accept=target_accept,
-        cores=default_cores(cores, chains, executor),
         running=running,
         direction="both",
     )

@@ -27,7 +27,7 @@ from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.reference import check_start
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.moves_of_rows import Stopwatch
-from pymc_logz.runners.progress import line, progress_bar, report_beta, report_count
+from pymc_logz.runners.progress import line, progress_bar, report_count
 from pymc_logz.seeds import generators_from
 from pymc_logz.trees.doubts import MAX_DIVERGENT_SHARE
 from pymc_logz.trees.kinds import HMC
@@ -294,7 +294,7 @@ def sample_hmc(
     )
     model = model_from(model, "sample_hmc(model=model)")
     watch, rngs = Stopwatch(), generators_from(random_seed)
-    with progress_bar(progressbar) as progress:
+    with progress_bar(progressbar):
         with line("Compiling the model"):
             prepared = prepare(model, rngs.checks)
             path = model_path(prepared.flat, prepared.prior)
@@ -308,14 +308,13 @@ def sample_hmc(
         watch.end("compile_time")
         rows = prepared.prior(rngs.pilot, RunSettings.pilot_rows)
         check_start(prepared, block, rows)
-        aim, report = target_accept, report_beta(progress)
         stages = run_pilot(
-            block, rows, rngs.pilot, target_accept=aim, tune=RunSettings.tune, report=report
+            block, rows, rngs.pilot, target_accept=target_accept, tune=RunSettings.tune
         )
         moving = Chains(block, stages, settings, rngs.run)
-        moving.tune(tune, report_count(progress, f"Tuning {chains} chains", tune))
+        moving.tune(tune, report_count(f"Tuning {chains} chains", tune))
         watch.end("tuning_time", block.work)
-        kept = moving.draw(draws, report_count(progress, f"Sampling {chains} chains", draws))
+        kept = moving.draw(draws, report_count(f"Sampling {chains} chains", draws))
         watch.end("sampling_time")
         found = {"step_size": moving.step.now, "backend": block.compiled.backend}
         found |= watch.cost(block)

@@ -90,8 +90,7 @@ def request_of(settings: Any, compiled: Any) -> dict[str, Any]:
     if not isinstance(settings, RunSettings):
         return {}
     given = fields_of(settings) or {}
-    for apart in ("running", "cores"):
-        given.pop(apart)
+    given.pop("running")
     record = {"settings": given, "compile_kwargs": dict(compiled.compile_kwargs or {})}
     try:
         encode(record)

@@ -17,7 +17,7 @@ from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.long_runs.checkpoint import begun_with, header_of
 from pymc_logz.long_runs.identity import REQUEST, SEED
 from pymc_logz.models.context import ForeignModel, model_from
-from pymc_logz.runners.running import default_cores, running_for
+from pymc_logz.runners.running import running_for
 from pymc_logz.tempered.run import run_tempered
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.trees.kinds import HAIS, HAIS_BOTH, TEMPERED, TEMPERED_SUMS, kind_of
@@ -244,7 +244,6 @@ def extend(
             f"checkpoint={str(path)!r} is of a run of {method!r}, and only those of sample_hais "
             "and sample_tempered can be added to"
         )
-    running, rng = running_for(executor, path, time_limit, max_memory, False, None)
     request = begun_with(path, REQUEST)
     if not request:
         raise CheckpointError(
@@ -255,9 +254,9 @@ def extend(
     kind, run = RUNS[method]
     more = (*json.loads(idata.attrs["settings"]).get("more", ()), draws)
     settings = kind(**{**request["settings"], "more": tuple(more)})
-    settings = replace(
-        settings, cores=default_cores(cores, settings.chains, executor), running=running
-    )
+    given = executor, path, time_limit, max_memory, False, cores
+    running, rng = running_for(None, settings.chains, *given)
+    settings = replace(settings, running=running)
     if isinstance(model, ForeignModel):
         run = getattr(model.runs, run.__name__)
     else:

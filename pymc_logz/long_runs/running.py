@@ -12,9 +12,8 @@ from pymc_logz.long_runs.checkpoint import Keeper, begun_with, check_path
 from pymc_logz.long_runs.identity import REQUEST, SEED, digest_of, identity_of_call, request_of
 from pymc_logz.long_runs.records import digest, encode, fields_of
 from pymc_logz.long_runs.workers import Answer, Part, Task, Workers, check_executor, n_workers
-from pymc_logz.runners.anneal import Report
 from pymc_logz.runners.arrays import leaves
-from pymc_logz.runners.moves_of_rows import Work
+from pymc_logz.runners.moves_of_rows import Report, Work
 from pymc_logz.runners.running import Outcome, Running, generator_at, is_done, state_of, to_the_end
 from pymc_logz.seeds import random_generator
 

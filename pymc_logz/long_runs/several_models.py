@@ -137,11 +137,11 @@ def evidence_of_models(
     if not isinstance(models, Mapping) or not all(map(is_model, models.values())):
         kind = type(models).__name__
         raise TypeError(f"models is of type {kind}; give PyMC models by name, in a dict")
-    running, random_seed = running_for(executor, checkpoint, None, None, False, random_seed)
+    running, random_seed = running_for(random_seed, 1, executor, checkpoint)
     rng = random_generator(random_seed)
     own = {"method": "evidence_of_models", "order": ", ".join(map(repr, models)), **kwargs}
-    with running.kept(own, models, None, rng) as running, progress_bar(progressbar) as progress:
-        report = report_count(progress, "Models", len(models))
+    with running.kept(own, models, None, rng) as running, progress_bar(progressbar):
+        report = report_count("Models", len(models))
         generators = spawn_generators(rng, len(models))
         found = _Found(list(models), running.keeper, report)
         tasks = {

@@ -305,5 +305,5 @@ def carried_on(course: Any, job: Any, seconds: float) -> Answer:
     """A job after so many seconds of work at least, or at its end; compiling does not count."""
     course.compile()
     work, deadline = Work(), time.monotonic() + seconds
-    job, part = job.advance(course.counted(work), lambda: time.monotonic() >= deadline)
+    job, part = job.advance(course.counted(work), lambda _: time.monotonic() >= deadline)
     return replace(job, n_evaluations=job.n_evaluations + work.done), part

@@ -74,7 +74,6 @@ class Call[S: RunSettings]:
 
     settings: S
     rngs: Generators
-    progress: Any = None
     compile_kwargs: Mapping[str, Any] | None = None
     watch: Stopwatch = field(default_factory=Stopwatch)
 
@@ -143,5 +142,5 @@ def begun[S: RunSettings](
 ) -> Iterator[Call[S]]:
     """A call of these settings, by arguments of `pymc_logz.sample_hais`."""
     rngs = generators_from(random_seed)
-    with progress_bar(progressbar) as progress:
-        yield Call(settings, rngs, progress, compile_kwargs)
+    with progress_bar(progressbar):
+        yield Call(settings, rngs, compile_kwargs)

@@ -56,33 +56,26 @@ def make_plan(
     settings: RunSettings,
     start: np.ndarray,
     rng: np.random.Generator,
-    report: Any = None,
     reference: Reference = ASKED_FOR,
 ) -> Planned:
     """Freeze the temperatures and the kernel's settings on a path whose reference is given.
 
-    The pilot walks from rows of the reference, ``start``, shape (n, d); ``report`` is called with
-    each beta that it reaches.
+    The pilot walks from rows of the reference, ``start``, shape (n, d).
     """
     ladder = settings.ladder()
     if ladder is not None and (plan := fixed_plan(block, ladder)) is not None:
         return Planned(block, plan, reference)
-    stages = walk(block, settings, start, rng, report)
+    stages = walk(block, settings, start, rng)
     warn_of_stuck(stages)
     return refine(block, settings, stages, rng, reference)[0]
 
 
 def walk(
-    block: Block,
-    settings: RunSettings,
-    start: np.ndarray,
-    rng: np.random.Generator,
-    report: Any = None,
-    **options: int,
+    block: Block, settings: RunSettings, start: np.ndarray, rng: np.random.Generator, **options: int
 ) -> Stages:
     """The pilot of these settings; options are those of `run_pilot`."""
     own: dict[str, Any] = {"target_accept": settings.target_accept, "tune": settings.tune}
-    return run_pilot(block, start, rng, report=report, **own, **options)
+    return run_pilot(block, start, rng, **own, **options)
 
 
 def refine(
@@ -114,14 +107,14 @@ def fixed_plan(block: Block, betas: np.ndarray) -> Plan | None:
     step_size, scale = block.kernel.step_size, block.kernel.scale
     if step_size is None or scale is None:
         return None
-    scale = np.broadcast_to(scale, (betas.size, block.path.n_dims)).astype(float)
+    scale = np.broadcast_to(scale, block.path.n_dims).astype(float)
     return Plan(betas, np.full(betas.size, float(step_size)), scale)
 
 
 def plan_of_one_step(block: Block, rows: np.ndarray) -> Plan:
     """From 0 to 1 in one step; moves at its end, if there are any, are as wide as rows (n, d)."""
     ends, d = np.array([0.0, 1.0]), rows.shape[1]
-    scale = np.broadcast_to(np.maximum(rows.std(axis=0), 1e-300), (2, d))
+    scale = np.maximum(rows.std(axis=0), 1e-300)
     dense: list[np.ndarray] = []
     if len(block.scale_shape) == 2:
         correlation = np.corrcoef(rows.T) + RIDGE * np.eye(d)

@@ -2,7 +2,6 @@
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -83,7 +82,6 @@ def look_around(
     block: Block,
     settings: RunSettings,
     rng: np.random.Generator,
-    report: Any = None,
     *,
     even: bool = True,
 ) -> Look:
@@ -94,14 +92,14 @@ def look_around(
     """
     start = prepared.prior(rng, n_affordable(prepared.flat, block.n_rows, AT_ONCE))
     n_rows = int(np.clip(ROWS_TO_CORRELATE * prepared.n_dims, *N_ROWS))
-    found = Look(walk(block, settings, start, rng, report, n_target_rows=n_rows), block, None)
+    found = Look(walk(block, settings, start, rng, n_target_rows=n_rows), block, None)
     if even and (funnel := fitted_funnel(found.position, look_at_prior(prepared, rng))) is not None:
         moved = Reference("prior", "", funnel=funnel).start(block)
         start = moved.path.sample_reference(rng, len(start))
         # coordinates that make the way longer are not those of the funnel
         limits = {"n_target_rows": n_rows, "max_stages": len(found.stages.betas)}
         with suppress(PilotError):
-            whitened = Look(walk(moved, settings, start, rng, report, **limits), moved, funnel)
+            whitened = Look(walk(moved, settings, start, rng, **limits), moved, funnel)
             # a funnel that few rows show may not be one
             if not exceeds(found.stages, *islands_log_z(whitened.stages)):
                 found = whitened

@@ -83,28 +83,26 @@ def plan_run(
     block: Block,
     settings: RunSettings,
     rng: np.random.Generator,
-    report: Any = None,
     tried: Planned | None = None,
     *,
     direct: bool = False,
 ) -> Planned:
     """Choose the reference, and freeze the temperatures and the kernel's settings.
 
-    ``block`` is from `block_for`; ``report`` is called with each beta that the pilot reaches.
-    ``tried`` is what was planned before, and did not hold when it ran; ``direct`` whether rows may
-    be weighted without a path.
+    ``block`` is from `block_for`; ``tried`` is what was planned before, and did not hold when it
+    ran; ``direct`` whether rows may be weighted without a path.
     """
     given = given_reference(prepared, block, settings, rng)
     if given is not None:
         moved = given.start(block)
         start = moved.path.sample_reference(rng, n_followed(block))
-        return make_plan(moved, settings, start, rng, report, given)
-    planner = Planner(Target(prepared, block), settings, rng, report, direct)
+        return make_plan(moved, settings, start, rng, given)
+    planner = Planner(Target(prepared, block), settings, rng, direct)
     was_nested = tried is not None and tried.reference.taken == "nested_laplace"
     found = [] if was_nested else planner.nested(is_doubted=tried is not None)
     if isinstance(found, Planned):
         return found
-    look = look_around(prepared, block, settings, rng, report)
+    look = look_around(prepared, block, settings, rng)
     with line("Fitting a reference, looking for modes", BRIDGE):
         search = searched(planner.target, look, settings, rng, tried, found)
     return planner.searched(search, look)
@@ -117,7 +115,6 @@ class Planner:
     target: Target
     settings: RunSettings
     rng: np.random.Generator
-    report: Any = None
     direct: bool = False
 
     def searched(self, search: Search, look: Look, few: int = 8, long: int = 2**18) -> Planned:
@@ -231,7 +228,7 @@ class Planner:
                 stages = settled(look.stages)
             else:
                 start = moved.path.sample_reference(rng, n_followed(block))
-                stages = walk(moved, settings, start, rng, self.report)
+                stages = walk(moved, settings, start, rng)
             planned, trial = refine(moved, settings, stages, rng, reference, rows, limit)
             if trial is None:
                 return planned
@@ -294,7 +291,7 @@ class Planner:
             return planned
         moved = reference.start(block)
         rows = moved.path.sample_reference(rng, block.n_rows)
-        stages = walk(moved, self.settings, rows, rng, self.report)
+        stages = walk(moved, self.settings, rows, rng)
         ends = stages.end if ends is None else ends
         planned = refine(moved, self.settings, stages, rng, reference, ends)[0]
         is_cheap = has_conditional_normals(prepared)
@@ -330,7 +327,6 @@ def look(
     block: Block,
     settings: RunSettings,
     rng: np.random.Generator,
-    report: Any = None,
     *,
     blended: bool = False,
 ) -> tuple[Stages | None, Reference, Blend | None]:
@@ -341,7 +337,7 @@ def look(
     given = given_reference(prepared, block, settings, rng)
     if given is not None:
         return None, replace(given, funnel=None), None
-    seen = look_around(prepared, block, settings, rng, report, even=False)
+    seen = look_around(prepared, block, settings, rng, even=False)
     search = searched(Target(prepared, block), seen, settings, rng, alone=True)
     blend, [own] = None, rng.spawn(1)
     if blended:  # a run is the same with it or without

@@ -13,15 +13,7 @@ from pymc_logz.models.density import draw_posterior
 from pymc_logz.models.known_priors import normal_columns
 from pymc_logz.paths.funnels import Funnel, fitted_funnel
 from pymc_logz.pilot.settings import RunSettings
-from pymc_logz.references.blend import (
-    AT_ONCE,
-    N_ROWS,
-    N_STARTS,
-    Component,
-    Part,
-    Prior,
-    Target,
-)
+from pymc_logz.references.blend import AT_ONCE, N_ROWS, N_STARTS, Component, Part, Prior, Target
 from pymc_logz.references.conditional import conditional_normal, has_conditional_normals
 from pymc_logz.references.directions import independent_directions
 from pymc_logz.references.modes import MAX_DIMS, followed

@@ -51,8 +51,8 @@ def manifold_bridge(
     """
     watch = Stopwatch()
     rng = random_generator(random_seed)
-    with progress_bar(progressbar) as progress:
-        report = report_count(progress, "Bridge", 4)
+    with progress_bar(progressbar):
+        report = report_count("Bridge", 4)
         constrained = make_constrained_model(model, compile_kwargs=compile_kwargs)
         # a generator of its own: what follows must not depend on whether a check was made
         [apart] = spawn_generators(rng, 1)

@@ -47,7 +47,6 @@ from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.references.reference import Reference
 from pymc_logz.runners.anneal import Annealed, of_rows
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.progress import report_beta
 from pymc_logz.runners.running import AnnealCourse, Running, anneal_all
 from pymc_logz.seeds import spawn_generators
 from pymc_logz.trees.doubts import Doubt, doubted
@@ -100,7 +99,7 @@ class Start:
         generators = spawn_generators(call.rngs.run, len(self.runs))
         course = AnnealCourse(planned.block, planned.plan)
         starts = list(map(self.rows, self.runs))
-        on = anneal_all("on", course, starts, generators, call.settings.how)
+        on = anneal_all("on", course, starts, generators, call.settings.running)
         return [
             after._replace(log_weight=before.log_weight + after.log_weight)
             for before, after in zip(self.runs, on, strict=True)
@@ -125,7 +124,7 @@ def run_between(
         start = _anneal_other(flat, of_other, call)
         block = start.block(call)
         rows = block.path.sample_reference(rngs.pilot, n_followed(block))
-        stages = walk(block, settings, rows, rngs.pilot, report_beta(call.progress))
+        stages = walk(block, settings, rows, rngs.pilot)
         planned, _ = refine(block, settings, stages, rngs.pilot, FROM_MODEL)
         watch.seconds["compile_time"] = 0.0
         watch.end("tuning_time", block.work)
@@ -208,7 +207,7 @@ def _anneal_other(flat: FlatModel, prepared: Prepared, call: Call[HaisSettings])
     own = replace(call.settings, betas="adaptive", reference=None, target_mcse=None)
     block = own.within_memory(block_for(prepared, own, call.compile_kwargs))
     block.compile()
-    plan = partial(plan_run, prepared, block, own, rngs.pilot, report_beta(call.progress))
+    plan = partial(plan_run, prepared, block, own, rngs.pilot)
     planned, runs = Chains(replace(call, settings=own)).twice(plan(direct=True), [plan])
     n_rows = max(own.draws, n_followed(block))
     [apart] = run_chains(planned, [rngs.pilot], n_rows, Running(), None)

@@ -25,15 +25,9 @@ from pymc_logz.references.reference import check_start
 from pymc_logz.runners.anneal import Annealed, Plan, along_plan, arrived
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.moves import kernel_for
-from pymc_logz.runners.progress import report_beta, report_count
-from pymc_logz.runners.running import (
-    AnnealCourse,
-    AnnealJob,
-    Enough,
-    default_cores,
-    running_for,
-    state_of,
-)
+from pymc_logz.runners.moves_of_rows import Report
+from pymc_logz.runners.progress import report_count
+from pymc_logz.runners.running import AnnealCourse, AnnealJob, Job, running_for, state_of
 from pymc_logz.seeds import spawn_generators
 from pymc_logz.trees.kinds import PER_DATUM
 from pymc_logz.trees.layout import evidence_of_rows, make_tree, run_attrs, totals_of_rows
@@ -169,8 +163,8 @@ def marginal_log_likelihood(
         tree["evidence"]["log_z"]  # dims estimator, data_row
     """
     model = model_from(model, "marginal_log_likelihood(model, data)")
-    given = executor, checkpoint, time_limit, max_memory, check_reproducible
-    running, random_seed = running_for(*given, random_seed)
+    given = executor, checkpoint, time_limit, max_memory, check_reproducible, cores
+    running, random_seed = running_for(random_seed, n_processors(), *given)
     settings = PerDatumSettings.asked(
         draws=draws,
         chains=1,
@@ -178,7 +172,6 @@ def marginal_log_likelihood(
         kernel=kernel_for(kernel, model),
         tune=tune,
         target_accept=target_accept,
-        cores=default_cores(cores, n_processors(), executor),
         running=running,
         reference="prior",
         # nine in ten data rows are to reach it: weight ESS of about 60%
@@ -194,7 +187,7 @@ def marginal_log_likelihood(
                 rng = call.rngs.pilot
                 start = block.path.sample_reference(rng, block.n_rows)
                 check_start(prepared, block, start)
-                return make_plan(block, settings, start, rng, report_beta(call.progress)).plan
+                return make_plan(block, settings, start, rng).plan
 
             plan: Plan = call.once("plan", made, prepared, block)
             call.watch.end("tuning_time", block.work)
@@ -235,7 +228,7 @@ def compile_batches(prepared: Prepared, call: Call[HaisSettings]) -> tuple[Block
     chosen = call.rngs.pilot.choice(n_data, n_groups, replace=False)
     block = block_for(prepared, settings, call.compile_kwargs, n_pilot, values[chosen])
     if (bound := settings.running.max_memory) is not None:
-        block = block.limited(bound // settings.cores)
+        block = block.limited(bound // settings.running.cores)
     block.compile()
     return block, [values[batch] for batch in batches]
 
@@ -251,7 +244,7 @@ class BatchResult:
 
 
 @dataclass(frozen=True)
-class BatchJob:
+class BatchJob(Job):
     """Particles of a batch of data rows on their way, and in the end what they come to."""
 
     job: AnnealJob | None
@@ -266,18 +259,12 @@ class BatchJob:
         """Moves made."""
         return self.n_total if self.job is None else self.job.n_done
 
-    def resumed(self, kept: "BatchJob") -> "BatchJob":
-        """A batch as it was kept."""
-        return kept
-
-    def advance(
-        self, course: AnnealCourse, enough: Enough | None, report: Any = None
-    ) -> tuple["BatchJob", None]:
+    def advance(self, course: AnnealCourse, report: Report | None) -> tuple["BatchJob", None]:
         """Particles further on; of those that are there only the estimates are left."""
         assert self.job is not None
         assert self.job.data is not None
         n_data = len(self.job.data)
-        job, _ = self.job.advance(course, enough, report)
+        job, _ = self.job.advance(course, report)
         if job.n_done < job.n_total:
             return replace(self, job=job), None
         assert job.underway is not None
@@ -296,12 +283,12 @@ def run_batches(
     """Anneal fresh particles for each batch, with a generator of its own; None if interrupted."""
     n_parts, k, settings = len(batches), plan.n_temperatures, call.settings
     line = f"Annealing: {k} temperature{'s' if k > 1 else ''}, {n_parts} batches"
-    report = report_count(call.progress, line, n_parts * k, f"fewer draws than {settings.draws}")
+    report = report_count(line, n_parts * k, f"fewer draws than {settings.draws}")
     generators, size = spawn_generators(call.rngs.run, n_parts), len(batches[0])
     names = [f"data-rows-{i * size}-to-{(i + 1) * size - 1}.chain-{i}" for i in range(n_parts)]
     course, results = AnnealCourse(block, plan), list[BatchResult | None]()
     # no more starts at a time than keep workers busy
-    n_ahead = AHEAD * settings.how.n_workers
+    n_ahead = AHEAD * settings.running.n_workers
     for first in range(0, n_parts, n_ahead):
         part = slice(first, first + n_ahead)
         jobs = []
@@ -309,7 +296,7 @@ def run_batches(
             start = block.path.sample_reference(rng, len(data) * settings.draws)
             jobs.append(BatchJob(AnnealJob(start, state_of(rng), k, data=data), k))
         try:
-            found = settings.how.run("batches", course, jobs, report, names[part])
+            found = settings.running.run("batches", course, jobs, report, names[part])
         except KeyboardInterrupt:
             if not results:
                 raise

@@ -5,7 +5,6 @@ sequential Monte Carlo sampler, and leaves a list of stages, and rows near the t
 that is run with fresh rows is a refinement of that list, or starts from a fit to those rows.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import gcd
 from typing import Any
@@ -20,7 +19,7 @@ from pymc_logz.pilot.scales import centred, population_correlation, population_s
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.arrays import rows_of
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.progress import count_moves
+from pymc_logz.runners.progress import shown_pilot
 from pymc_logz.weights import log_mean, normalise, systematic_resample
 
 MOVES_BETWEEN_LOOKS = 3
@@ -148,7 +147,6 @@ def run_pilot(
     *,
     target_accept: float,
     tune: int,
-    report: Callable[[float], None] | None = None,
     n_target_rows: int = 0,
     max_stages: int = 500,
     islands: int = 4,
@@ -157,8 +155,8 @@ def run_pilot(
 
     It starts at draws of the reference, shape (n, d), and makes at most ``tune`` moves at each
     stage: rows move on when they are no longer where they were. At beta = 1 ``n_target_rows`` rows
-    are kept, from as many blocks of moves as it takes. ``report`` is called with each beta that is
-    reached. The rows are resampled in ``islands``, as many independent looks at the path.
+    are kept, from as many blocks of moves as it takes. The rows are resampled in ``islands``, as
+    many independent looks at the path.
 
     Raises
     ------
@@ -196,8 +194,8 @@ def run_pilot(
         resample(population, weight, rng)
         mover.settle(beta, tune)
         stages.append(population.stage(beta))
-        if report is not None:
-            report(beta)
+        if (shown := shown_pilot()) is not None:
+            shown.reached(beta)
     rows = mover.target_rows(n_target_rows)
     stages[-1] = population.stage(beta)
     betas, step_size, scale, correlation, acceptance_rate = zip(*stages, strict=True)
@@ -268,7 +266,8 @@ class _Mover:
             step_size[0], refreshment[0] = 0.0, 1.0
         moves = Move(np.full(n_moves, beta), step_size, scale, refreshment)
         population.state, trace = block.run(population.state, moves, self.rng)
-        count_moves(n_moves)
+        if (shown := shown_pilot()) is not None:
+            shown.moved(n_moves)
         last = trace.log_ratio[-1]
         population.log_ratio = np.where(np.isnan(last), -np.inf, last)
         moved = trace.acceptance_rate[step_size > 0]

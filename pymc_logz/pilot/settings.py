@@ -1,7 +1,7 @@
 """What the settings of all runs have in common."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -32,7 +32,6 @@ class RunSettings:
     kernel: Kernel = field(default_factory=Hamiltonian)
     tune: int = 64
     target_accept: float = 0.8
-    cores: int = 1
     reference: str | xr.DataTree | None = None
     running: Running = field(default_factory=Running, compare=False)
     """Who runs the chains, which changes no bit of what they come to."""
@@ -53,7 +52,7 @@ class RunSettings:
 
     def __post_init__(self) -> None:
         check_whole(2, draws=self.draws)
-        check_whole(1, chains=self.chains, cores=self.cores, tune=self.tune)
+        check_whole(1, chains=self.chains, tune=self.tune)
         check_probability(target_accept=self.target_accept)
         check_kernel(self.kernel)
         check_choice((True, False, None), sum_out=self.sum_out)
@@ -65,16 +64,11 @@ class RunSettings:
                 "draws beyond them"
             )
 
-    @property
-    def how(self) -> Running:
-        """Who runs the chains, on so many cores."""
-        return replace(self.running, cores=self.cores)
-
     def within_memory(self, block: Block) -> Block:
         """Moves that keep to the bound on memory, shared by the chains that run at a time."""
         bound = self.running.max_memory
         if bound is not None:
-            block = block.limited(bound // min(self.cores, self.chains))
+            block = block.limited(bound // min(self.running.cores, self.chains))
         return block.within_caches()
 
     @property

@@ -179,7 +179,7 @@ def bridge_sampling(
     check_whole(1, repetitions=repetitions)
     if draws is not None:
         check_whole(2, draws=draws)
-    running, random_seed = running_for(executor, checkpoint, None, None, False, random_seed)
+    running, random_seed = running_for(random_seed, 1, executor, checkpoint)
     call = "bridge_sampling(idata, model)"
     check_no_model(call, idata=idata)
     model = model_from(model, call)
@@ -237,7 +237,7 @@ def _bridged(
             bridged, alone, found = bridge(density, posterior, log_target, *how)
         with line("Checking the result"):
             one = bridged[0]
-            found += _doubts_of(prepared, density, posterior, one, rngs.checks, compile_kwargs)
+            found += _doubts_of(prepared, density, posterior, one, rngs.checks)
             if not (found or posterior.doubts):
                 one = one.less(log_share, share_error)
                 found += found_from_prior(prepared, one, rngs.checks, compile_kwargs)
@@ -272,14 +272,13 @@ def _doubts_of(
     posterior: PosteriorRows,
     estimate: LogZEstimate,
     rng: np.random.Generator,
-    compile_kwargs: Mapping[str, Any] | None,
 ) -> list[Doubt]:
     """What draws say against an estimate by the density as it is."""
     rows = posterior.inside
     found = tail_doubts(prepared.flat, density, rows, rng)
     if estimate.usable:
         found += mode_doubts(prepared, density, rows, estimate.log_z, rng)
-        found += neck_doubts(prepared, rows, rng, compile_kwargs)
+        found += neck_doubts(prepared, rows, rng, density.compile_kwargs)
     return found
 
 

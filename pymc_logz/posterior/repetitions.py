@@ -13,8 +13,8 @@ from pymc_logz.models.density import RowDensity
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.posterior.own_proposal import bounded
-from pymc_logz.runners.moves_of_rows import Work
-from pymc_logz.runners.running import Running, finished, generator_at, state_of
+from pymc_logz.runners.moves_of_rows import Report, Work
+from pymc_logz.runners.running import Job, Running, finished, generator_at, state_of
 from pymc_logz.seeds import spawn_generators
 from pymc_logz.trees.doubts import Doubt
 
@@ -44,7 +44,7 @@ class BridgeCourse:
 
 
 @dataclass(frozen=True)
-class Repetition:
+class Repetition(Job):
     """Draws of the proposal, and the target's density there, once they are made."""
 
     rng: dict[str, Any]
@@ -68,13 +68,7 @@ class Repetition:
         """Draws made."""
         return 0 if self.rows is None else self.n_total
 
-    def resumed(self, kept: "Repetition") -> "Repetition":
-        """A repetition as it was kept."""
-        return kept
-
-    def advance(
-        self, course: BridgeCourse, enough: Any = None, report: Any = None
-    ) -> tuple["Repetition", None]:
+    def advance(self, course: BridgeCourse, report: Report | None) -> tuple["Repetition", None]:
         """The whole of it; see `pymc_logz.runners.running.Job`."""
         rng, density = generator_at(self.rng), course.compile()
         rows = course.proposal(rng, self.n_total)

@@ -78,11 +78,11 @@ class Target:
 
     def __call__(self, rows: np.ndarray) -> Evaluated:
         """Rows (n, d) with their densities."""
-        found = self.block.looked_at(rows)[0].evaluation
-        log_prior = np.asarray(found.log_reference) - self.log_prior_mass
+        found = self.block.evaluated(rows)
+        log_prior = found.log_reference - self.log_prior_mass
         with np.errstate(invalid="ignore"):
             log_target = log_prior + found.log_ratio
-            score = np.asarray(found.grad_log_reference + found.grad_log_ratio)
+            score = found.grad_log_reference + found.grad_log_ratio
         is_nan = np.isnan(log_target)
         return Evaluated(
             rows, log_prior, np.where(is_nan, -np.inf, log_target), score, int(is_nan.sum())

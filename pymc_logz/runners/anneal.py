@@ -9,11 +9,8 @@ import numpy as np
 from pymc_logz.kernels.base import Kernel, KernelState, Move
 from pymc_logz.runners.arrays import joined, rows_of
 from pymc_logz.runners.block import Block, Trace, launch_all
-from pymc_logz.runners.moves_of_rows import in_turn
+from pymc_logz.runners.moves_of_rows import Report, in_turn
 from pymc_logz.weights import weight_ess, weighted_mean
-
-Report = Callable[[int], None]
-"""Called with the number of moves made since the last call."""
 
 
 @dataclass(frozen=True)
@@ -30,17 +27,22 @@ class Plan:
     step_size: np.ndarray
     """Shape (K + 1,); those at the two ends are never used."""
     scale: np.ndarray
-    """Shape (K + 1, d); of scales that are matrices (K + 1, d, d)."""
+    """Shape (K + 1, d), or (d,) if all are alike; of scales that are matrices (K + 1, d, d)."""
     correlation: np.ndarray | None = None
     """Lower triangular factors by which dense scales are more than diagonal, at S + 1 stages."""
     coordinate: np.ndarray | None = None
     """Where each beta lies between those stages, shape (K + 1,)."""
 
+    def __post_init__(self) -> None:
+        if self.scale.ndim == 1:
+            scale = np.broadcast_to(self.scale, (self.betas.size, self.scale.size))
+            object.__setattr__(self, "scale", scale)
+
     def __reduce__(self) -> tuple[Any, ...]:
         # one row of scales that stands for all of them stays one row on its way
         is_one = self.scale.strides[0] == 0
         scale = self.scale[0] if is_one else self.scale
-        return _plan, (self.betas, self.step_size, scale, self.correlation, self.coordinate)
+        return Plan, (self.betas, self.step_size, scale, self.correlation, self.coordinate)
 
     @property
     def n_temperatures(self) -> int:
@@ -91,13 +93,6 @@ class Plan:
         return scale[:, :, None] * factor
 
 
-def _plan(betas: np.ndarray, step_size: np.ndarray, scale: np.ndarray, *dense: Any) -> Plan:
-    """A plan, of whose scales there may be one row that stands for all."""
-    if scale.ndim == 1:
-        scale = np.broadcast_to(scale, (betas.size, scale.size))
-    return Plan(betas, step_size, scale, *dense)
-
-
 class Annealed(NamedTuple):
     """End points of n rows (n, d) after annealing over K temperatures, and what is known of them.
 
@@ -123,16 +118,6 @@ class Annealed(NamedTuple):
     """Gradient of the log target at the end points, shape (n, d); zeros without gradients."""
 
 
-class Tally(NamedTuple):
-    """Weights (n,) and sums of acceptance probabilities (n,) of rows, some moves of a plan made."""
-
-    log_weight: np.ndarray
-    acceptance: np.ndarray
-    stage: np.ndarray
-    """Acceptance rate, mean log ratio and weight ESS at each beta, shape (3, K + 1)."""
-    n_nan: int = 0
-
-
 class Underway(NamedTuple):
     """Rows on their way along a plan: numbers and arrays only, all that the moves to come need."""
 
@@ -140,7 +125,12 @@ class Underway(NamedTuple):
     """Moves made."""
     states: tuple[KernelState, ...]
     """Portions of rows."""
-    tally: Tally
+    log_weight: np.ndarray
+    acceptance: np.ndarray
+    """Sums of acceptance probabilities; shape (n,), as the weights."""
+    stage: np.ndarray
+    """Acceptance rate, mean log ratio and weight ESS at each beta, shape (3, K + 1)."""
+    n_nan: int = 0
 
 
 def anneal(
@@ -158,8 +148,8 @@ def set_out(block: Block, plan: Plan, start: np.ndarray) -> Underway:
     """Rows before the first move of a plan; arguments as of `anneal`."""
     n_rows, stage = len(start), np.full((3, plan.n_temperatures + 1), np.nan)
     stage[2, 0] = n_rows
-    tally = Tally(np.zeros(n_rows), np.zeros(n_rows), stage)
-    return Underway(0, tuple(block.portions(block.initial_state(start))), tally)
+    states = tuple(block.portions(block.initial_state(start)))
+    return Underway(0, states, np.zeros(n_rows), np.zeros(n_rows), stage)
 
 
 def go_on(
@@ -168,13 +158,12 @@ def go_on(
     underway: Underway,
     rng: np.random.Generator,
     report: Report | None = None,
-    enough: Callable[[], bool] | None = None,
 ) -> Underway:
-    """Rows after the moves that are left, or after whole blocks until there is ``enough``."""
+    """Rows after the moves that are left, or after whole blocks if the report ends them."""
     # where they stop changes no bit of what they will come to
-    n_moves, tally = plan.n_temperatures, underway.tally
+    n_moves = plan.n_temperatures
     # written in place from here on: there may be very many temperatures
-    tally = tally._replace(stage=tally.stage.copy())
+    underway = underway._replace(stage=underway.stage.copy())
     increments = np.diff(plan.betas)
     states: Sequence[KernelState] = underway.states
     sizes, done = [len(state.position) for state in states], underway.n_moves
@@ -186,48 +175,52 @@ def go_on(
         states, trace = launch_all(block, states, sizes, moves, rng)
         return trace
 
-    for part, trace in in_turn(launch, done, n_moves, block.n_moves, report, enough):
-        tally = _counted(tally, part, trace, increments, block.n_groups)
+    for part, trace in in_turn(launch, done, n_moves, block.n_moves, report):
+        underway = _counted(underway, part, trace, increments, block.n_groups)
     pairs = zip(states, sizes, strict=True)
-    return Underway(done, tuple(rows_of(state, slice(size)) for state, size in pairs), tally)
+    now = tuple(rows_of(state, slice(size)) for state, size in pairs)
+    return underway._replace(n_moves=done, states=now)
 
 
 def arrived(plan: Plan, underway: Underway) -> Annealed:
     """Rows that have made all moves of a plan."""
-    state, tally = joined(underway.states), underway.tally
+    state = joined(underway.states)
     return Annealed(
         position=state.position,
         log_reference=state.evaluation.log_reference,
         log_ratio=state.evaluation.log_ratio,
-        log_weight=tally.log_weight,
-        acceptance_rate=tally.acceptance / max(1, plan.n_temperatures - 1),
-        n_nan=tally.n_nan,
-        stage_acceptance_rate=tally.stage[0],
-        stage_mean_log_ratio=tally.stage[1],
-        stage_weight_ess=tally.stage[2],
+        log_weight=underway.log_weight,
+        acceptance_rate=underway.acceptance / max(1, plan.n_temperatures - 1),
+        n_nan=underway.n_nan,
+        stage_acceptance_rate=underway.stage[0],
+        stage_mean_log_ratio=underway.stage[1],
+        stage_weight_ess=underway.stage[2],
         score=state.evaluation.grad_log_reference + state.evaluation.grad_log_ratio,
     )
 
 
 def _counted(
-    tally: Tally, part: slice, trace: Trace, increments: np.ndarray, n_groups: int
-) -> Tally:
-    """The tally after a part of the moves; weights compare within a group only."""
+    underway: Underway, part: slice, trace: Trace, increments: np.ndarray, n_groups: int
+) -> Underway:
+    """The same with a part of the moves counted; weights compare within a group only."""
     is_nan = np.isnan(trace.log_ratio)
     log_ratio = np.where(is_nan, -np.inf, trace.log_ratio)
-    running = tally.log_weight + np.cumsum(increments[part, None] * log_ratio, axis=0)
-    before = np.concatenate([tally.log_weight[None], running[:-1]])
+    running = underway.log_weight + np.cumsum(increments[part, None] * log_ratio, axis=0)
+    before = np.concatenate([underway.log_weight[None], running[:-1]])
     log_weight = running[-1]
     # the very first move only evaluates the start
     moved = trace.acceptance_rate[1:] if part.start == 0 else trace.acceptance_rate
-    stage = tally.stage
+    stage = underway.stage
     stage[0, part.stop - len(moved) : part.stop] = moved.mean(axis=1)
     groups = (-1, n_groups, log_weight.size // n_groups)
     log_ratio, before, running = (values.reshape(groups) for values in (log_ratio, before, running))
     stage[1, part] = weighted_mean(log_ratio, before).mean(axis=1)
     stage[2, part.start + 1 : part.stop + 1] = weight_ess(running).sum(axis=1)
-    acceptance = tally.acceptance + moved.sum(axis=0)
-    return Tally(log_weight, acceptance, stage, tally.n_nan + int(is_nan.sum()))
+    return underway._replace(
+        log_weight=log_weight,
+        acceptance=underway.acceptance + moved.sum(axis=0),
+        n_nan=underway.n_nan + int(is_nan.sum()),
+    )
 
 
 def of_rows(name: str, runs: Sequence[Annealed]) -> np.ndarray:

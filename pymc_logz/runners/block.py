@@ -9,7 +9,7 @@ import pytensor.tensor as pt
 
 from pymc_logz.graphs.compiling import Compiled, Step
 from pymc_logz.kernels.base import KernelState, Move
-from pymc_logz.paths.geometric import AnnealingPath
+from pymc_logz.paths.geometric import AnnealingPath, Evaluation
 from pymc_logz.runners.arrays import (
     along_rows,
     joined,
@@ -141,20 +141,19 @@ class Block(MovesOfRows):
 
     def densities(self, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Log reference and log ratio of rows (n, d), NaN and infinities too, shape (n,) each."""
-        evaluation = self.looked_at(position)[0].evaluation
-        return np.asarray(evaluation.log_reference), np.asarray(evaluation.log_ratio)
+        return self.evaluated(position)[:2]
 
     def target_and_gradient(self, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Log target of rows (n, d), with -inf for NaN, and its gradients as they are (n, d)."""
-        evaluation = self.looked_at(position)[0].evaluation
+        evaluation = self.evaluated(position)
         with np.errstate(invalid="ignore"):
             value = np.add(evaluation.log_reference, evaluation.log_ratio)
             slope = np.add(evaluation.grad_log_reference, evaluation.grad_log_ratio)
         return np.where(np.isnan(value), -np.inf, value), slope
 
-    def looked_at(self, position: np.ndarray) -> tuple[KernelState, Trace]:
-        """Rows that have been evaluated, and stayed where they are."""
-        return self.run(self.initial_state(position), self._still_moves(1), None)
+    def evaluated(self, position: np.ndarray) -> Evaluation:
+        """The path at rows (n, d), which stay where they are."""
+        return self.run(self.initial_state(position), self._still_moves(1), None)[0].evaluation
 
     def run(
         self, state: KernelState, moves: Move, rng: np.random.Generator | None

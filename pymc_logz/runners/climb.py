@@ -18,9 +18,9 @@ def towards_data(block: Block, start: np.ndarray, n_steps: int = 20) -> np.ndarr
     """
 
     def likelihood(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        found = block.looked_at(rows)[0].evaluation
-        value = np.asarray(found.log_ratio)
-        return np.where(np.isnan(value), -np.inf, value), np.asarray(found.grad_log_ratio)
+        found = block.evaluated(rows)
+        value = found.log_ratio
+        return np.where(np.isnan(value), -np.inf, value), found.grad_log_ratio
 
     return climbed(likelihood, start, start.std(axis=0), n_steps)[0]
 

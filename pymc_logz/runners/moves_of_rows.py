@@ -21,6 +21,10 @@ Arguments = list[tuple[Any, int | None]]
 """Of compiled moves, each with the axis along which its rows lie; None if all rows share it."""
 
 
+Report = Callable[[int], bool | None]
+"""Told of the moves of each block; a chain goes no further for now where the answer is true."""
+
+
 class Stopwatch:
     """Seconds of the stages of a run, and evaluations, by the attributes of a result for them."""
 
@@ -30,9 +34,10 @@ class Stopwatch:
         self._began = time.perf_counter()
 
     def end(self, stage: str, work: "Work | None" = None) -> None:
-        """Give a stage the time since the last one ended, and a pilot or a run its ``work``."""
+        """Give a stage the time since the last end, and a pilot or a run its ``work``."""
         now = time.perf_counter()
-        self.seconds[stage], self._began = now - self._began, now
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + now - self._began
+        self._began = now
         if work is not None:
             self._done.append(work.done)
 
@@ -227,18 +232,18 @@ def in_turn[Trace](
     n_made: int,
     n_total: int,
     n_moves: int,
-    report: Callable[[int], None] | None,
-    enough: Callable[[], bool] | None,
+    report: Report | None,
 ) -> Iterator[tuple[slice, Trace]]:
     """What blocks of moves came to, each waited for while the next one is computed."""
     waiting: tuple[slice, Callable[[], Trace]] | None = None
-    while n_made < n_total and not (waiting is not None and enough is not None and enough()):
+    stops: bool | None = False
+    while n_made < n_total and not stops:
         part = slice(n_made, min(n_made + n_moves, n_total))
         trace = launch(part)
         if waiting is not None:
             yield waiting[0], waiting[1]()
         waiting, n_made = (part, trace), part.stop
         if report is not None:
-            report(part.stop - part.start)
+            stops = report(part.stop - part.start)
     if waiting is not None:
         yield waiting[0], waiting[1]()

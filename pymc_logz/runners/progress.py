@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,23 +22,25 @@ BRIDGE = "lz.evidence(idata, model) with draws of pm.sample, which needs no pilo
 
 @dataclass
 class Shown:
-    """The bar of the call that is under way, and who is told of moves that nobody counts."""
+    """The bar of the call that is under way, and the line of its pilot, once it has one."""
 
     progress: Any
-    moved: Callable[[int], None] = lambda n_moves: None
+    pilot: "Pilot | None" = None
+    n_lines: int = 0
+    """Lines within which something is done."""
 
 
 _shown: ContextVar[Shown | None] = ContextVar("shown", default=None)
 
 
 @contextmanager
-def progress_bar(shown: bool) -> Iterator[Any]:
+def progress_bar(shown: bool) -> Iterator[None]:
     """PyMC's progress bar, or that of the call around; does nothing where none is wanted."""
     from pymc.progress_bar import create_simple_progress
 
-    around = _shown.get()
-    if shown and around is not None:
-        yield around.progress
+    if shown and (around := _shown.get()) is not None:
+        around.pilot = None
+        yield
         return
     progress = create_simple_progress(shown)
     with progress:
@@ -53,7 +54,7 @@ def progress_bar(shown: bool) -> Iterator[Any]:
         for one in handlers:
             one.setStream(sys.stderr)
         try:
-            yield progress
+            yield
         finally:
             for one in handlers:
                 one.setStream(sys.__stderr__)
@@ -76,88 +77,86 @@ def line(doing: str, cheaper: str = "") -> Iterator[None]:
         watch.start()
     if shown is not None:
         task = shown.progress.add_task(doing, completed=0, total=None)
+        shown.n_lines += 1
     try:
         yield
     finally:
         watch.cancel()
         if shown is not None:
+            shown.n_lines -= 1
             # the line of what nobody has waited for goes
             took = time.monotonic() - started
             shown.progress.update(task, refresh=True, completed=1, total=1, visible=took >= 1)
 
 
-def count_moves(n_moves: int) -> None:
-    """Tell the line of the pilot, if one is shown, of moves at the temperature where it is."""
-    shown = _shown.get()
-    if shown is not None:
-        shown.moved(n_moves)
+class Pilot:
+    """A line that says where a pilot is on its way to beta = 1."""
 
+    def __init__(self, progress: Any) -> None:
+        self._progress = progress
+        self._task = progress.add_task("Pilot", completed=0, total=BAR_LENGTH)
+        self._betas: list[float] = []
+        self._n_moves, self._started, self._is_slow = 0, time.monotonic(), False
 
-def report_beta(progress: Any) -> Callable[[float], None]:
-    """A new line of the bar, told of each beta on the way to 1, and of moves by `count_moves`."""
-    # it shows once there is something to report: what comes before has lines of its own
-    task = progress.add_task("Pilot", completed=0, total=BAR_LENGTH, visible=False)
-    reached: list[float] = []
-    n_here, started, shown = 0, time.monotonic(), _shown.get()
-    is_slow = False
-
-    def report(beta: float) -> None:
-        nonlocal n_here
-        if reached and beta <= reached[-1]:
-            reached.clear()  # the pilot starts again
-        reached.append(beta)
-        n_here = 0
+    def reached(self, beta: float) -> None:
+        """The pilot got to this beta."""
+        if self._betas and beta <= self._betas[-1]:
+            self._betas.clear()  # it starts again
+        self._betas.append(beta)
+        self._n_moves = 0
         # betas grow by about the same factor from stage to stage
-        share = np.log1p(beta / reached[0]) / np.log1p(1.0 / reached[0])
-        completed = int(BAR_LENGTH * share)
-        progress.update(task, refresh=True, completed=completed, description=where(), visible=True)
+        share = np.log1p(beta / self._betas[0]) / np.log1p(1.0 / self._betas[0])
+        self._update(refresh=True, completed=int(BAR_LENGTH * share))
 
-    def where() -> str:
-        at = f"beta={reached[-1]:.3g}, stage {len(reached)}" if reached else "start"
-        return f"Pilot: {at}" + (f", {n_here} moves" if n_here else "")
-
-    def moved(n_moves: int) -> None:
-        nonlocal n_here, is_slow
-        n_here += n_moves
-        progress.update(task, refresh=False, description=where(), visible=True)
-        if not is_slow and time.monotonic() - started > TimeLeft.long / 2:
-            is_slow = True
+    def moved(self, n_moves: int) -> None:
+        """The pilot made moves at the beta where it is."""
+        self._n_moves += n_moves
+        self._update(refresh=False)
+        if not self._is_slow and time.monotonic() - self._started > TimeLeft.long / 2:
+            self._is_slow = True
             logger.info(
                 "The pilot, which looks for modes, step sizes and temperatures, is slow on this "
                 "model. Cheaper: %s.",
                 BRIDGE,
             )
 
+    def _update(self, **news: Any) -> None:
+        betas = self._betas
+        where = f"Pilot: beta={betas[-1]:.3g}, stage {len(betas)}" if betas else "Pilot: start"
+        where += f", {self._n_moves} moves" if self._n_moves else ""
+        self._progress.update(self._task, description=where, **news)
+
+
+def shown_pilot() -> Pilot | None:
+    """The line of the pilot of the call that is shown; none where there is another one."""
+    shown = _shown.get()
+    if shown is None or shown.n_lines:
+        return None
+    if shown.pilot is None:
+        shown.pilot = Pilot(shown.progress)
+    return shown.pilot
+
+
+def report_count(description: str, total: int | None, cheaper: str = "") -> Callable[[float], None]:
+    """A new line of the bar, told how much of the total was done; a sentence of what is cheaper.
+
+    Where no total is known it counts how often it was told of anything: rounds.
+    """
+    shown, n_rounds = _shown.get(), 0
+    time_left = TimeLeft(description, total or 0, cheaper)
     if shown is not None:
-        shown.moved = moved
-    return report
-
-
-def report_rounds(progress: Any, description: str) -> Callable[[int], None]:
-    """A new line of the bar, which counts how often it is told of anything."""
-    task, done = progress.add_task(description, completed=0, total=None), 0
-
-    def report(n_iterations: int) -> None:
-        nonlocal done
-        done += 1
-        progress.advance(task, n_iterations)
-        progress.update(task, refresh=True, description=f"{description}: round {done}")
-
-    return report
-
-
-def report_count(
-    progress: Any, description: str, total: int, cheaper: str = ""
-) -> Callable[[float], None]:
-    """A new line of the bar, told how much of the total was done; a sentence of what is cheaper."""
-    advance = partial(progress.advance, progress.add_task(description, completed=0, total=total))
-    if not cheaper:
-        return advance
-    time_left = TimeLeft(description, total, cheaper)
+        task = shown.progress.add_task(description, completed=0, total=total)
 
     def report(n_done: float) -> None:
-        advance(n_done)
-        time_left(n_done)
+        nonlocal n_rounds
+        n_rounds += 1
+        if shown is not None:
+            shown.progress.advance(task, n_done)
+        if shown is not None and total is None:
+            text = f"{description}: round {n_rounds}"
+            shown.progress.update(task, refresh=True, description=text)
+        if cheaper:
+            time_left(n_done)
 
     return report
 

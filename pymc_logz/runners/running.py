@@ -10,25 +10,16 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from pymc_logz.arguments import as_bytes, check_flag, check_positive
+from pymc_logz.arguments import as_bytes, check_flag, check_positive, check_whole
 from pymc_logz.errors import logger, warn
 from pymc_logz.graphs.threads import end_calls, n_processors
-from pymc_logz.runners.anneal import (
-    Annealed,
-    Plan,
-    Report,
-    Underway,
-    arrived,
-    go_on,
-    set_out,
-    stay_at_end,
-)
+from pymc_logz.runners.anneal import Annealed, Plan, Underway, arrived, go_on, set_out, stay_at_end
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.moves_of_rows import Work
+from pymc_logz.runners.moves_of_rows import Report, Work
 from pymc_logz.wings import from_wing
 
 if TYPE_CHECKING:
@@ -37,8 +28,6 @@ if TYPE_CHECKING:
     import xarray as xr
 
 Task = Callable[[], object]
-Enough = Callable[[], bool]
-"""Asked at the end of each block whether to hand back what there is."""
 
 
 @dataclass(frozen=True)
@@ -67,25 +56,23 @@ class Course:
         return replace(self, block=self.block.counted(work))
 
 
-class Job(Protocol):
-    """One chain: arrays and numbers only, so that it can be sent, stored, and gone on with."""
+class Job:
+    """One chain: arrays and numbers only, so that it can be sent, stored, and gone on with.
 
-    @property
-    def n_done(self) -> int:
-        """Moves or iterations made."""
-
-    @property
-    def n_total(self) -> int:
-        """Those of the whole chain."""
+    It has ``n_done``, the moves or iterations made, ``n_total``, those of the whole chain, and
+    ``n_evaluations``, those of the model so far.
+    """
 
     def resumed(self, kept: Self) -> Self:
         """A chain as it was kept, to be as long as this one."""
+        return kept
 
-    def advance(self, course: Any, enough: Enough | None, report: Any = None) -> tuple[Self, Any]:
+    def advance(self, course: Any, report: Report | None) -> tuple[Any, Any]:
         """The chain further on, with the same bits wherever it stops, and draws that it leaves."""
+        raise NotImplementedError
 
 
-def is_done(job: Job) -> bool:
+def is_done(job: Any) -> bool:
     """Whether a chain is at its end."""
     return job.n_done >= job.n_total
 
@@ -99,7 +86,7 @@ class AnnealCourse(Course):
 
 
 @dataclass(frozen=True)
-class AnnealJob:
+class AnnealJob(Job):
     """Rows of one chain on their way along a plan."""
 
     start: np.ndarray | None
@@ -114,32 +101,25 @@ class AnnealJob:
     data: np.ndarray | None = None
     """What groups of rows bring along, shape (groups, D)."""
     n_evaluations: int = 0
-    """Evaluations of the model so far."""
 
     @property
     def n_done(self) -> int:
         """Moves made along the plan."""
         return 0 if self.underway is None else self.underway.n_moves
 
-    def resumed(self, kept: "AnnealJob") -> "AnnealJob":
-        """A chain as it was kept."""
-        return kept
-
-    def advance(
-        self, course: AnnealCourse, enough: Enough | None, report: Any = None
-    ) -> tuple["AnnealJob", None]:
+    def advance(self, course: AnnealCourse, report: Report | None) -> tuple["AnnealJob", None]:
         """Rows further on; see `Job`."""
         rng, block, plan = generator_at(self.rng), course.block, course.plan
         start, underway = self.start, self.underway
         if self.data is not None:
-            rows: Any = start if underway is None else underway.tally.log_weight
+            rows: Any = start if underway is None else underway.log_weight
             block = block.given(self.data, len(rows))
         if start is not None:
             if self.n_before:
                 start = stay_at_end(block, plan.reverse(), start, self.n_before, rng)
             underway = set_out(block, plan, start)
         assert underway is not None
-        underway = go_on(block, plan, underway, rng, report, enough)
+        underway = go_on(block, plan, underway, rng, report)
         return replace(self, start=None, rng=state_of(rng), underway=underway), None
 
 
@@ -188,16 +168,6 @@ def run_tasks(
 def _result_of(future: Future) -> object | None:
     """What a task came to; None if it failed, or was never begun."""
     return None if future.cancelled() or future.exception() else future.result()
-
-
-def default_cores(cores: int | None, chains: int, executor: Any = None) -> int:
-    """A thread per chain, as long as there are processors, unless the user says otherwise."""
-    if executor is not None and cores is not None:
-        raise ValueError(
-            f"cores={cores!r} is read by nothing: it is for threads of this process, and executor "
-            "runs the chains; leave it out"
-        )
-    return min(chains, n_processors()) if cores is None else cores
 
 
 def finished(results: Sequence[object | None], what: str = "chains") -> list[Any]:
@@ -302,8 +272,14 @@ class Running:
         if names is None:
             names = [f"{name}.chain-{i}" for i in range(len(jobs))]
         stopped = Event()
+
+        def told(n_moves: int) -> bool:
+            if report is not None:
+                report(n_moves)
+            return stopped.is_set()
+
         tasks = [
-            partial(naming, name, partial(to_the_end, course, job, report, stopped.is_set))
+            partial(naming, name, partial(to_the_end, course, job, told))
             for name, job in zip(names, jobs, strict=True)
         ]
         return run_tasks(  # type: ignore[return-value]
@@ -312,24 +288,34 @@ class Running:
 
 
 def running_for(
-    executor: Any,
-    checkpoint: "str | os.PathLike | None",
-    time_limit: float | None,
-    max_memory: Any,
-    check_reproducible: bool,
     random_seed: Any,
+    chains: int = 1,
+    executor: Any = None,
+    checkpoint: "str | os.PathLike | None" = None,
+    time_limit: float | None = None,
+    max_memory: Any = None,
+    check_reproducible: bool = False,
+    cores: int | None = None,
 ) -> tuple[Running, Any]:
     """How chains are run, by arguments of `pymc_logz.sample_hais`; and a seed, maybe a kept one."""
+    if cores is None:
+        cores = min(chains, n_processors())
+    elif executor is not None:
+        raise ValueError(
+            f"cores={cores!r} is read by nothing: it is for threads of this process, and executor "
+            "runs the chains; leave it out"
+        )
+    else:
+        check_whole(1, cores=cores)
     check_positive("seconds", one=True, time_limit=time_limit)
     check_flag(check_reproducible=check_reproducible)
-    n_bytes = as_bytes(max_memory)
+    how: dict[str, Any] = {"cores": cores, "max_memory": as_bytes(max_memory)}
     if not check_reproducible and (executor, checkpoint, time_limit) == (None,) * 3:
-        return Running(max_memory=n_bytes), random_seed
-    how = {
+        return Running(**how), random_seed
+    how |= {
         "executor": executor,
         "time_limit": time_limit,
         "check_reproducible": check_reproducible,
-        "max_memory": n_bytes,
     }
     return from_wing("begin_long_run")(checkpoint, random_seed, **how)
 
@@ -343,11 +329,9 @@ def naming[Made](name: str, make: Callable[[], Made]) -> Made:
         raise
 
 
-def to_the_end(
-    course: Any, job: Job, report: Report | None, enough: Enough | None = None
-) -> Outcome | None:
-    """A chain at its end; or where it is once there is ``enough``, if it has left draws behind."""
-    job, part = job.advance(course, enough, report)
+def to_the_end(course: Any, job: Job, report: Report | None) -> Outcome | None:
+    """A chain at its end; or where the report ends it, if it has left draws behind."""
+    job, part = job.advance(course, report)
     if not is_done(job) and part is None:
         return None
     return Outcome(job, [] if part is None else [part])

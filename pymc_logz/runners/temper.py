@@ -1,6 +1,6 @@
 """Tempering: walkers whose inverse temperature moves along with their position, in one loop."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,12 +17,13 @@ from pymc_logz.runners.arrays import (
     largest_of,
     leaves,
     lengthened,
+    mapped,
     rows_of,
     symbolic_noise,
     symbolic_state,
 )
 from pymc_logz.runners.block import MAX_NOISE_PER_BLOCK, Block
-from pymc_logz.runners.moves_of_rows import Arguments, MovesOfRows, in_turn
+from pymc_logz.runners.moves_of_rows import Arguments, MovesOfRows, Report, in_turn
 from pymc_logz.seeds import generator_of_noise
 
 
@@ -135,16 +136,10 @@ class TemperBlock(MovesOfRows):
     draws_reference = True
 
     def __init__(
-        self,
-        block: Block,
-        n_levels: int,
-        n_walkers: int,
-        exchange: str = "gibbs",
-        compile_kwargs: Mapping[str, Any] | None = None,
+        self, block: Block, n_levels: int, n_walkers: int, exchange: str = "gibbs"
     ) -> None:
-        super().__init__(
-            block.path, block.kernel, n_walkers, compile_kwargs, block.work, block.most_rows
-        )
+        shared = block.compile_kwargs, block.work, block.most_rows
+        super().__init__(block.path, block.kernel, n_walkers, *shared)
         self.n_levels, self.n_walkers, self.exchange = n_levels, n_walkers, exchange
         # an even number, so that every block begins with the same kind of swaps
         affordable = MAX_NOISE_PER_BLOCK // (2 * n_walkers * largest_of(self.noise_of_row))
@@ -311,7 +306,7 @@ def walk(
     rng: np.random.Generator,
     *,
     every: int = 1,
-    report: Callable[[int], None] | None = None,
+    report: Report | None = None,
 ) -> tuple[Walkers, Walk]:
     """Where walkers are after so many iterations with frozen settings, and what they did."""
     underway = Walking(0, walkers)
@@ -327,10 +322,9 @@ def walk_on(
     rng: np.random.Generator,
     *,
     every: int = 1,
-    report: Callable[[int], None] | None = None,
-    enough: Callable[[], bool] | None = None,
+    report: Report | None = None,
 ) -> tuple[Walking, Walk]:
-    """Walkers after the iterations that are left of a walk, or whole blocks until ``enough``."""
+    """Walkers after the iterations that are left, or whole blocks if the report ends them."""
     done, walkers = underway.n_made, underway.walkers
     fresh = block.fresh_rows(n_iterations, rng)
     fresh.left = underway.fresh
@@ -341,12 +335,12 @@ def walk_on(
         walkers, trace = block.launch(block.renewed(walkers, tables, fresh), tables, rng)
         return trace
 
-    blocks = in_turn(launch, done, n_iterations, block.n_moves, report, enough)
+    blocks = in_turn(launch, done, n_iterations, block.n_moves, report)
     parts = []
     for part, trace in blocks:
         kept = trace.position[-(part.start + 1) % every :: every]
         parts.append(trace._replace(position=kept.astype(float)))
-    return Walking(done, walkers, fresh.left), whole_walk(parts)
+    return Walking(done, mapped(np.asarray, walkers), fresh.left), whole_walk(parts)
 
 
 def whole_walk(parts: Sequence[Walk], n_iterations: int | None = None, every: int = 1) -> Walk:

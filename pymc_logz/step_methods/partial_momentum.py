@@ -300,7 +300,8 @@ class PartialMomentumHMC(ChosenStep):
 
     def _leapfrog(self, start: PhasePoint, step_size: float, n_steps: int) -> PhasePoint:
         """Kick, drift, kick, ``n_steps`` times; stops where the density is zero."""
-        step, point = step_size * self._scales, start
+        scale = self.scale_adapt.scale if self.scale is None else self.scale
+        step, point = step_size * scale, start
         for _ in range(n_steps):
             position, momentum, there = leapfrog_step(
                 point.position,
@@ -314,10 +315,6 @@ class PartialMomentumHMC(ChosenStep):
             if not point.log_density > -np.inf:
                 break
         return point
-
-    @property
-    def _scales(self) -> np.ndarray:
-        return self.scale_adapt.scale if self.scale is None else self.scale
 
     def _evaluate(self, position: np.ndarray) -> tuple[float, np.ndarray]:
         """Log density, NaN read as -inf, and its gradient."""

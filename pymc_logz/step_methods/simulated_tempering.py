@@ -124,9 +124,7 @@ class WalkSource(BlockSource):
     @cached_property
     def walking(self) -> TemperBlock:
         """Compiled iterations of the walkers, made again where it arrives."""
-        return TemperBlock(
-            self.block, self.ladder.n_levels, self.n_walkers, compile_kwargs=self.compile_kwargs
-        )
+        return TemperBlock(self.block, self.ladder.n_levels, self.n_walkers)
 
 
 LADDER_STATS = {"beta": "betas", "log_prior": "log_prior", "log_z_hat": "log_z_hat"}

@@ -1,9 +1,8 @@
 """Tempered chains as jobs: a climb, a walk to forget it, and a walk that is kept, or its sums."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +14,8 @@ from pymc_logz.estimators.running import LevelSums, RunningRTS, joined
 from pymc_logz.estimators.tempering import rts
 from pymc_logz.loop.frozen import Planned
 from pymc_logz.runners.arrays import mapped
-from pymc_logz.runners.running import Course, Enough, Outcome, finished, generator_at, state_of
+from pymc_logz.runners.moves_of_rows import Report
+from pymc_logz.runners.running import Course, Job, Outcome, finished, generator_at, state_of
 from pymc_logz.runners.temper import TemperBlock, Walk, Walking, walk_on, whole_walk
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.tempered.warm_up import Climbing, Ladder, Rounds, at_their_levels, climb_on, set_off
@@ -59,7 +59,7 @@ class TemperCourse(Course):
 
 
 @dataclass(frozen=True)
-class TemperJob:
+class TemperJob(Job):
     """Walkers of one chain on their way."""
 
     start: np.ndarray | None
@@ -82,7 +82,6 @@ class TemperJob:
     left: Walk | None = None
     """Iterations of the last block that nobody has asked for yet."""
     n_evaluations: int = 0
-    """Evaluations of the model so far."""
 
     @property
     def n_total(self) -> int:
@@ -104,7 +103,7 @@ class TemperJob:
         return replace(kept, draws=self.draws)
 
     def advance(
-        self, course: TemperCourse, enough: Enough | None, report: Any = None
+        self, course: TemperCourse, report: Report | None
     ) -> tuple["TemperJob", Walk | None]:
         """Walkers further on, and what they did of what is kept; see `Job` of runners."""
         rng, block, job = generator_at(self.rng), course.block, self
@@ -112,24 +111,24 @@ class TemperJob:
         if job.start is not None:
             job = replace(job, climbing=set_off(block, ladder, job.start, rng), start=None)
         if job.climbing is not None:
-            climbing = climb_on(block, ladder, job.climbing, tune, rng, report, enough)
+            climbing = climb_on(block, ladder, job.climbing, tune, rng, report)
             if climbing.n_levels < ladder.n_levels:
                 return replace(job, climbing=climbing, rng=state_of(rng)), None
             walkers = at_their_levels(block, climbing, rng)
             job = replace(job, climbing=None, burn_in=Walking(0, walkers))
-        on = partial(walk_on, block, tables=ladder.tables(block.kernel), rng=rng, report=report)
+        on = partial(walk_on, block, tables=ladder.tables(block.kernel), rng=rng)
         if job.burn_in is not None:
-            burn_in, _ = on(job.burn_in, n_iterations=tune, every=tune, enough=enough)
-            job = replace(job, burn_in=_plain(burn_in), rng=state_of(rng))
+            burn_in, _ = on(job.burn_in, n_iterations=tune, every=tune, report=report)
+            job = replace(job, burn_in=burn_in, rng=state_of(rng))
             if burn_in.n_made < tune:
                 return job, None
             # draws that were made for one walk are not those of the next
             job = replace(job, burn_in=None, sampling=Walking(0, burn_in.walkers))
         on = partial(on, n_iterations=self.draws, every=course.every)
         if course.block_length is not None:
-            return replace(job._summing(course, on, enough), rng=state_of(rng)), None
-        sampling, part = on(job.sampling, enough=enough)
-        return replace(job, sampling=_plain(sampling), rng=state_of(rng)), part
+            return replace(job._summing(course, on, report), rng=state_of(rng)), None
+        sampling, part = on(job.sampling, report=report)
+        return replace(job, sampling=sampling, rng=state_of(rng)), part
 
     def summed(self, course: TemperCourse) -> "TemperJob":
         """The same chain with all iterations in its sums that are asked for."""
@@ -167,22 +166,23 @@ class TemperJob:
         return replace(self, sums=sums, left=left if len(left.level) else None)
 
     def _summing(
-        self, course: TemperCourse, on: Callable[..., Any], enough: Enough | None
+        self, course: TemperCourse, on: Callable[..., Any], report: Report | None
     ) -> "TemperJob":
         """Walkers further on, and sums of what they did, 16 blocks while the next is computed."""
-        job = self
+        job, n_blocks = self, 0
+        stops: bool | None = False
+
+        def told(n_moves: int) -> bool:
+            nonlocal n_blocks, stops
+            n_blocks += 1
+            stops = report is not None and report(n_moves)
+            return bool(stops) or n_blocks % 16 == 0
+
         assert job.sampling is not None
-        while job.sampling.n_made < self.draws:
-            n_blocks = count(1)
-
-            def some(n_blocks: Iterator[int] = n_blocks) -> bool:
-                return next(n_blocks) >= 16 or (enough is not None and enough())
-
-            sampling, part = on(job.sampling, enough=some)
+        while job.sampling.n_made < self.draws and not stops:
+            sampling, part = on(job.sampling, report=told)
             left = part if job.left is None else whole_walk([job.left, part])
-            job = replace(job, sampling=_plain(sampling), left=left).summed(course)
-            if enough is not None and enough():
-                break
+            job = replace(job, sampling=sampling, left=left).summed(course)
         return job
 
 
@@ -198,11 +198,6 @@ def lost_draws(walk: Walk) -> int:
     return int((np.isneginf(walk.log_ratio) & (walk.level > 0)).sum())
 
 
-def _plain(walking: Walking) -> Walking:
-    """The same in arrays of NumPy."""
-    return mapped(lambda part: part if isinstance(part, int) else np.asarray(part), walking)
-
-
 @dataclass(frozen=True)
 class Frozen:
     """What the chains run on, after the warm-up."""
@@ -210,8 +205,6 @@ class Frozen:
     planned: Planned
     block: TemperBlock
     rounds: Rounds
-    compile_time: float
-    """Seconds."""
 
     @property
     def ladder(self) -> Ladder:

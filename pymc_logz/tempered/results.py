@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -225,16 +225,11 @@ def tempered_draws_dataset(
     return with_units(dataset)
 
 
-class Measured(NamedTuple):
-    """Log Z at every level, group ``tempering``, and draws if any."""
-
-    curve: LogZCurve
-    tempering: xr.Dataset
-    draws: TemperedDraws | None
+Measured = tuple[LogZCurve, xr.Dataset, TemperedDraws | None]
 
 
 def measured(frozen: Frozen, chains: Chains, settings: TemperedSettings) -> Measured:
-    """What a run says, after warnings of a bad one."""
+    """Log Z at every level, group ``tempering`` and draws if any, after warnings of a bad run."""
     rounds, ladder, draws = frozen.rounds, frozen.ladder, None
     if isinstance(chains, SummedChains):
         curve = chains.curve(ladder)
@@ -248,7 +243,7 @@ def measured(frozen: Frozen, chains: Chains, settings: TemperedSettings) -> Meas
             draws = replace(draws, log_z_hat=curve.log_z)
         tempering = tempering_dataset(chains.walks, rounds, draws, curve)
     warn_of_run(tempering, curve, chains.n_lost)
-    return Measured(curve, tempering, draws)
+    return curve, tempering, draws
 
 
 def posterior_datasets(

@@ -1,6 +1,5 @@
 """One tempered run: from a prepared model to frozen levels, chains of walkers, and a DataTree."""
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -24,18 +23,11 @@ from pymc_logz.pilot.checks import exceeds, islands_log_z, warn_of_stuck
 from pymc_logz.references.blend import Target
 from pymc_logz.references.reference import Reference
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.progress import line, report_beta, report_count, report_rounds
+from pymc_logz.runners.progress import line, report_count
 from pymc_logz.runners.running import state_of
 from pymc_logz.runners.temper import TemperBlock
 from pymc_logz.seeds import spawn_generators
-from pymc_logz.tempered.chains import (
-    Chains,
-    Frozen,
-    TemperJob,
-    WalkedChains,
-    chains_of,
-    course_of,
-)
+from pymc_logz.tempered.chains import Chains, Frozen, TemperJob, WalkedChains, chains_of, course_of
 from pymc_logz.tempered.results import Measured, measured, posterior_datasets, walker_doubts
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.tempered.warm_up import Rounds, climb, make_ladder, run_rounds
@@ -75,10 +67,8 @@ def run_subject(
     with line("Estimating log Z of all temperatures"):
         found = measured(frozen, chains, call.settings)
     with line("Checking the result"):
-        doubts = doubts_of(subject, frozen.planned, chains, found.curve.estimate, call.rngs.checks)
+        doubts = doubts_of(subject, frozen.planned, chains, found[0].estimate, call.rngs.checks)
     watch.end("checking_time")
-    watch.seconds["compile_time"] += frozen.compile_time
-    watch.seconds["tuning_time"] -= frozen.compile_time
     return collect(call, subject, frozen, chains, found, doubts)
 
 
@@ -110,14 +100,14 @@ def warm_up(
     planned: Planned, call: Call[TemperedSettings], prepared: Prepared | None = None
 ) -> Frozen:
     """Tune the levels, and freeze all that belongs to them, or find it where it was kept."""
-    block, plan, started = planned.block, planned.plan, time.perf_counter()
-    settings, rng = call.settings, call.rngs.pilot
+    block, plan, settings, rng = planned.block, planned.plan, call.settings, call.rngs.pilot
+    call.watch.end("tuning_time")
     with line("Compiling the moves of walkers"):
         n_walkers, n_levels = settings.walkers, plan.betas.size
         if settings.exchange == "swap":  # as many at each level
             n_walkers = n_levels * -(-n_walkers // n_levels)
-        walking = TemperBlock(block, n_levels, n_walkers, settings.exchange, call.compile_kwargs)
-    compile_time = time.perf_counter() - started
+        walking = TemperBlock(block, n_levels, n_walkers, settings.exchange)
+    call.watch.end("compile_time")
 
     def tuned() -> Rounds:
         ladder = make_ladder(plan, block.kernel, settings.log_prior(plan.betas))
@@ -131,7 +121,6 @@ def warm_up(
             length=settings.tune,
             target_accept=settings.target_accept,
             update=settings.update,
-            report=report_rounds(call.progress, "Warm-up"),
         )
 
     rounds: Rounds = call.once("warm-up", tuned, prepared, block)
@@ -143,7 +132,7 @@ def warm_up(
             "at 0.1 / K: log Z is right all the same, but its error is larger than it needs to be. "
             "Use a larger tune, more walkers, or more temperatures (betas=<int>)"
         )
-    return Frozen(planned, walking, rounds, compile_time)
+    return Frozen(planned, walking, rounds)
 
 
 @says_if_interrupted("levels were being placed")
@@ -154,9 +143,9 @@ def place_levels(
 
     ``blended`` is that of `pymc_logz.loop.planning.look`.
     """
-    settings, rng, report = call.settings, call.rngs.pilot, report_beta(call.progress)
+    settings, rng = call.settings, call.rngs.pilot
     ladder = settings.ladder()
-    pilot, reference, blend = look(prepared, block, settings, rng, report, blended=blended)
+    pilot, reference, blend = look(prepared, block, settings, rng, blended=blended)
     plans = partial(Planned, blend=blend, target=Target(prepared, block) if blend else None)
     reference = without_gaps(reference)
     moved = reference.start(block)
@@ -165,7 +154,7 @@ def place_levels(
     stages = pilot
     if pilot is None or reference.mixture is not None:
         start = moved.path.sample_reference(rng, n_followed(block))
-        stages = pilot_walk(moved, settings, start, rng, report)
+        stages = pilot_walk(moved, settings, start, rng)
         if pilot is not None and exceeds(pilot, *islands_log_z(stages)):
             reason = "draws of a fit found less than particles that walked from the prior"
             reference = Reference("prior", reason)
@@ -205,8 +194,8 @@ def run_chains(frozen: Frozen, call: Call[TemperedSettings]) -> Chains:
     ]
     what = f"Tempering: {k} levels, {block.n_walkers} walkers, {settings.chains} chains"
     total = sum(job.n_total for job in jobs)
-    report = report_count(call.progress, what, total, "; ".join(settings.cheaper()))
-    outcomes = settings.how.run("chains", course, jobs, report)
+    report = report_count(what, total, "; ".join(settings.cheaper()))
+    outcomes = settings.running.run("chains", course, jobs, report)
     return chains_of(outcomes, course, settings.n_kept)
 
 

@@ -11,7 +11,7 @@ import xarray as xr
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.models.context import ForeignModel, check_no_model, model_from, written_as
 from pymc_logz.runners.moves import kernel_for, walkers_for
-from pymc_logz.runners.running import default_cores, running_for
+from pymc_logz.runners.running import running_for
 from pymc_logz.tempered.run import run_tempered
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.trees.chains import says_result
@@ -130,15 +130,8 @@ def sample_tempered(
 
     Raises
     ------
-    ModelError
-        If log Z of the model is undefined or out of reach; the message names the variable and the
-        remedy.
-    PilotError
-        If the pilot cannot get from the prior to the posterior.
-    CheckpointError
-        If the checkpoint is of another run; the message says what differs.
-    ValueError
-        If an argument is outside its range, or would be ignored beside the others.
+    ModelError, PilotError, CheckpointError, ValueError
+        As `sample_hais`.
 
     Warns
     -----
@@ -188,8 +181,9 @@ def sample_tempered(
         walkers = walkers_for(walkers, model)
     else:
         kernel, reference = other.runs.checked(other, kernel, reference, sum_out)
-    given = executor, checkpoint, time_limit, max_memory, check_reproducible
-    running, random_seed = running_for(*given, random_seed)
+    running, random_seed = running_for(
+        random_seed, chains, executor, checkpoint, time_limit, max_memory, check_reproducible, cores
+    )
     settings = TemperedSettings.asked(
         draws=draws,
         chains=chains,
@@ -203,7 +197,6 @@ def sample_tempered(
         target_accept=target_accept,
         thin=thin,
         keep=keep,
-        cores=default_cores(cores, chains, executor),
         running=running,
         reference=reference,
         sum_out=sum_out,

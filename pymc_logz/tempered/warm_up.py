@@ -13,7 +13,9 @@ from pymc_logz.estimators.tempering import rts_log_z
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.kernels.tuning import corrected_step_size
 from pymc_logz.runners.anneal import Plan
-from pymc_logz.runners.arrays import mapped, rows_of
+from pymc_logz.runners.arrays import rows_of
+from pymc_logz.runners.moves_of_rows import Report
+from pymc_logz.runners.progress import report_count
 from pymc_logz.runners.temper import Tables, TemperBlock, Walk, Walkers, walk
 from pymc_logz.weights import log_mean, resampled
 
@@ -129,28 +131,36 @@ def climb_on(
     climbing: Climbing,
     n_moves: int,
     rng: np.random.Generator,
-    report: Callable[[int], None] | None = None,
-    enough: Callable[[], bool] | None = None,
+    report: Report | None = None,
 ) -> Climbing:
-    """Walkers at the top of the ladder, or at a level below it where that is ``enough`` for now."""
+    """Walkers at the top of the ladder, or at a level below it where the report ends the climb."""
     tables = ladder.tables(block.kernel)
     n_levels, walkers, level = climbing[:3]
     position, log_z_hat = climbing.position.copy(), climbing.log_z_hat.copy()
+    ends: bool | None = False
+
+    def told(n_made: int) -> None:  # not before it has made all moves at a level
+        nonlocal ends
+        ends = report is not None and report(n_made)
+
     for k in range(n_levels, ladder.n_levels):
-        walkers, part = walk(block, walkers, tables.all_at(k), n_moves, rng, report=report)
+        walkers, part = walk(block, walkers, tables.all_at(k), n_moves, rng, report=told)
         stops = level == k
-        position[stops] = np.asarray(walkers.state.position)[stops]
+        position[stops] = walkers.state.position[stops]
         if k + 1 < ladder.n_levels:
             step = ladder.betas[k + 1] - ladder.betas[k]
-            log_z_hat[k + 1] = log_z_hat[k] + _log_mean_weight(step * part.log_ratio)
+            gain = log_mean(step * part.log_ratio)
+            if not np.isfinite(gain):  # as if one more row had weight one
+                gain = -np.log(part.log_ratio.size + 1)
+            log_z_hat[k + 1] = log_z_hat[k] + gain
             log_weight = step * part.log_ratio[-1]
             if log_weight.max() > -np.inf:
                 chosen = resampled(log_weight, rng)
                 walkers = Walkers(rows_of(walkers.state, chosen), walkers.level)
         n_levels = k + 1
-        if enough is not None and enough():
+        if ends:
             break
-    return Climbing(n_levels, mapped(np.asarray, walkers), level, position, log_z_hat)
+    return Climbing(n_levels, walkers, level, position, log_z_hat)
 
 
 def at_their_levels(block: TemperBlock, climbing: Climbing, rng: np.random.Generator) -> Walkers:
@@ -171,12 +181,6 @@ def climb(
     return at_their_levels(block, climbing, rng), climbing.log_z_hat
 
 
-def _log_mean_weight(log_weight: np.ndarray) -> float:
-    """Log of the mean weight; as if one more row had weight one where all are zero."""
-    value = log_mean(log_weight)
-    return value if np.isfinite(value) else -float(np.log(log_weight.size + 1))
-
-
 def run_rounds(
     block: TemperBlock,
     ladder: Ladder,
@@ -186,18 +190,16 @@ def run_rounds(
     length: int,
     target_accept: float,
     update: str = "rts",
-    report: Callable[[int], None] | None = None,
 ) -> Rounds:
     """Rounds, each twice as long, that correct ``log_z_hat`` and step sizes till shares fit."""
     # Carlson et al. (2016), section 2.4, arXiv 1603.01912
     # swaps need no constants, and have one walker at each level whatever they are
     update = update if block.exchange == "gibbs" else "rts"
     correct = CORRECTIONS[update]()
-    history: list[Round] = []
+    history, report = list[Round](), report_count("Warm-up", None)
     for _ in range(MAX_ROUNDS):
         walkers = Walkers(walkers.state, block.spread_levels(rng))
-        share = np.zeros(ladder.n_levels)
-        moved, accepted = np.zeros((2, ladder.n_levels))
+        share, moves = np.zeros(ladder.n_levels), np.zeros((2, ladder.n_levels))
         portion = length if update == "rts" else block.n_moves
         for _ in range(0, length, portion):
             walkers, part = walk(
@@ -205,14 +207,12 @@ def run_rounds(
             )
             draws = ladder.draws(part)
             share += level_share(draws) * portion / length
-            moves = moves_by_level(part, ladder.n_levels)
-            moved, accepted = moved + moves[0], accepted + moves[1]
+            moves += moves_by_level(part, ladder.n_levels)
             ladder = replace(ladder, log_z_hat=correct(draws))
-        ladder = with_tuned_steps(ladder, block.kernel, moved, accepted, target_accept)
+        ladder = with_tuned_steps(ladder, block.kernel, moves[0], moves[1], target_accept)
         deviation = float(np.abs(share - np.exp(ladder.log_prior)).max() * ladder.n_levels)
-        history.append(Round(ladder.log_z_hat, share, moved.astype(int), length, deviation))
-        if report is not None:
-            report(length)
+        history.append(Round(ladder.log_z_hat, share, moves[0].astype(int), length, deviation))
+        report(length)
         if deviation < MAX_LEVEL_DEVIATION:
             break
         length = min(2 * length, 2048)
@@ -239,8 +239,6 @@ def with_tuned_steps(
     target_accept: float,
 ) -> Ladder:
     """Ladder with step sizes corrected by `moves_by_level`, where the kernel leaves them open."""
-    if kernel.step_size is not None:
-        return ladder
     step_size = ladder.step_size.copy()
     for k in np.flatnonzero(moved >= 64):
         rate = float(accepted[k] / moved[k])

@@ -133,8 +133,8 @@ def evidence_sensitivity(
     modes = _modes_under(model, density, every_row, values)
     changes, found, notes = [], list[LogZEstimate](), list(doubts)
     n_alternatives = len(next(iter(values.values())))
-    with progress_bar(progressbar) as progress:
-        report = report_count(progress, "Alternatives", n_alternatives)
+    with progress_bar(progressbar):
+        report = report_count("Alternatives", n_alternatives)
         for i in range(n_alternatives):
             data = {name: array[i] for name, array in values.items()}
             changes.append(log_joint(data) - target)

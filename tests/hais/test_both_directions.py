@@ -7,7 +7,6 @@ import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
-from pymc.progress_bar import create_simple_progress
 from scipy.special import betaln
 from support import pymc_models as models
 
@@ -82,7 +81,7 @@ def test_given_draws_are_dealt_out_to_all_chains(monkeypatch: pytest.MonkeyPatch
     planned = Planned(None, plan, ASKED_FOR)
     forward = [SimpleNamespace(log_weight=np.zeros(n)) for n in (3, 5)]
     settings = HaisSettings(chains=2, tune=1)
-    call = Call(settings, Generators(rng, rng, rng), create_simple_progress(False))
+    call = Call(settings, Generators(rng, rng, rng))
     for n_given in (8, 4):
         rows = np.arange(float(n_given))[:, None]
         starts = hais.Chains(call, rows).back(planned, forward)

@@ -100,9 +100,10 @@ def test_a_step_of_size_zero_stays_and_evaluates() -> None:
     for path, kernel in ((table_path(), Gibbs(SITES)), (mixed_path(), MIXED)):
         rows = path.sample_reference(np.random.default_rng(1), 50)
         block = Block(path, kernel, 50)
-        state, trace = block.looked_at(rows)
+        state, trace = block.run(block.initial_state(rows), block._still_moves(1), None)
         np.testing.assert_array_equal(state.position, rows)
         assert np.isfinite(trace.log_ratio).all()
+        np.testing.assert_array_equal(block.evaluated(rows).log_ratio, trace.log_ratio[0])
 
 
 def test_gradients_are_those_of_the_end() -> None:
@@ -112,8 +113,8 @@ def test_gradients_are_those_of_the_end() -> None:
     state = block.initial_state(path.sample_reference(np.random.default_rng(1), 64))
     moves = block._still_moves(4)._replace(beta=np.ones(4), step_size=np.array([0, 1, 1, 1.0]))
     state, _ = block.run(state, moves, np.random.default_rng(2))
-    again = block.looked_at(np.asarray(state.position))[0]
-    for one, other in zip(state.evaluation, again.evaluation, strict=True):
+    again = block.evaluated(np.asarray(state.position))
+    for one, other in zip(state.evaluation, again, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
     assert np.all(np.asarray(state.evaluation.grad_log_ratio)[:, 0] == 0.0)
 

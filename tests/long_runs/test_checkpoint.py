@@ -14,7 +14,7 @@ from pymc_logz.errors import CheckpointError, EvidenceWarning
 from pymc_logz.long_runs import checkpoint, records
 from pymc_logz.long_runs.checkpoint import Keeper, begun_with
 from pymc_logz.long_runs.resume import resume
-from pymc_logz.runners.anneal import Tally, Underway
+from pymc_logz.runners.anneal import Underway
 from pymc_logz.runners.moves_of_rows import Work
 from pymc_logz.runners.running import AnnealJob
 
@@ -41,8 +41,8 @@ def open_once(path: Path, **changed: Any) -> None:
 def job(n_moves: int) -> AnnealJob:
     """A chain after so many of 100 moves."""
     rng = dict(np.random.SFC64(n_moves).state)
-    tally = Tally(np.full(3, 0.1 * n_moves), np.zeros(3), np.zeros((3, 2)))
-    return AnnealJob(None, rng, 100, 0, Underway(n_moves, (), tally))
+    underway = Underway(n_moves, (), np.full(3, 0.1 * n_moves), np.zeros(3), np.zeros((3, 2)))
+    return AnnealJob(None, rng, 100, 0, underway)
 
 
 @pytest.fixture

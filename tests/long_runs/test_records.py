@@ -7,7 +7,7 @@ from pymc_logz.errors import CheckpointError
 from pymc_logz.long_runs.records import decode, encode
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.per_datum.likelihood import BatchJob
-from pymc_logz.runners.anneal import Plan, Tally
+from pymc_logz.runners.anneal import Plan, Underway
 
 
 def test_a_record_comes_back_with_all_its_bits() -> None:
@@ -18,7 +18,7 @@ def test_a_record_comes_back_with_all_its_bits() -> None:
         "rng": state,
         "nested": [(rows, None), {"x": True, "n": 2**100, "f": 1 / 3, "inf": -np.inf}],
         "fit": Elliptical(np.zeros(2), np.eye(2), df=5.0),
-        "tally": Tally(np.arange(3.0), np.zeros(3), rows, 4),
+        "underway": Underway(8, (), np.arange(3.0), np.zeros(3), rows, 4),
         "whole": np.arange(4, dtype=np.int32),
         "number": np.asarray(0.1),
         "text": np.array([b"one", b"two"]),
@@ -30,7 +30,7 @@ def test_a_record_comes_back_with_all_its_bits() -> None:
     assert found["nested"][0][0].tobytes() == rows.tobytes()
     assert found["nested"][1] == record["nested"][1]  # type: ignore[index]
     assert isinstance(found["fit"], Elliptical)
-    assert found["tally"].n_nan == 4
+    assert found["underway"].n_nan == 4
     assert found["whole"].dtype == np.int32
     assert type(found["nested"][0]) is tuple
     assert found["number"].shape == ()

@@ -18,7 +18,7 @@ from pymc_logz.long_runs.checkpoint import Keeper
 from pymc_logz.long_runs.running import LongRunning
 from pymc_logz.long_runs.workers import Store, Task
 from pymc_logz.runners.moves_of_rows import Work
-from pymc_logz.runners.running import Running, default_cores, generator_at, state_of
+from pymc_logz.runners.running import Running, generator_at, running_for, state_of
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Sum:
     def resumed(self, kept: "Sum") -> "Sum":
         return kept
 
-    def advance(self, course: "Sums", enough: Any, report: Any = None) -> tuple["Sum", np.ndarray]:
+    def advance(self, course: "Sums", report: Any) -> tuple["Sum", np.ndarray]:
         rng, done, made, value = generator_at(self.rng), self.n_done, [], float(self.value)
         while done < self.n_total:
             course.happens(done)
@@ -42,9 +42,7 @@ class Sum:
             value += made[-1].sum()
             done += 8
             course.work.add(8)
-            if report is not None:
-                report(8)
-            if enough is not None and enough():
+            if report is not None and report(8):
                 break
         now = replace(self, rng=state_of(rng), n_done=done, value=np.asarray(value))
         return now, np.concatenate(made)
@@ -270,7 +268,7 @@ def test_executors_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as spawn:
         LongRunning(executor=spawn)
     with pytest.raises(ValueError, match="cores=2 is read by nothing"):
-        default_cores(2, 4, fork)
+        running_for(1, 4, fork, cores=2)
 
 
 def test_own_threads_do_not_keep_the_interpreter_alive() -> None:

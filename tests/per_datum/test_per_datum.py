@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pymc.progress_bar import create_simple_progress
 from scipy import stats
 from scipy.special import expit
 from support.checks import CheckFailedError, assert_detects, check_coverage, make_rng
@@ -37,6 +36,7 @@ from pymc_logz.pilot.scales import centred, population_scale
 from pymc_logz.runners import block as block_module
 from pymc_logz.runners.anneal import Annealed, Plan, anneal
 from pymc_logz.runners.block import Block
+from pymc_logz.runners.running import Running
 from pymc_logz.seeds import generators_from
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
@@ -217,7 +217,7 @@ def prepared() -> tuple[Prepared, Block, Plan]:
 def call_of(settings: HaisSettings, seed: int) -> Call[HaisSettings]:
     """A call whose batches have random numbers of this seed."""
     rngs = generators_from(0)._replace(run=np.random.default_rng(seed))
-    return Call(settings, rngs, create_simple_progress(False))
+    return Call(settings, rngs)
 
 
 def batched(
@@ -226,8 +226,8 @@ def batched(
     """Results of all people in batches of a size, from one seed."""
     _, block, plan = prepared
     batches = list(STACKED.reshape(-1, size, STACKED.shape[1]))
-    call = call_of(HaisSettings(draws=draws, cores=cores), 4)
-    return run_batches(block, plan, batches, call)
+    settings = HaisSettings(draws=draws, running=Running(cores=cores))
+    return run_batches(block, plan, batches, call_of(settings, 4))
 
 
 def test_cores_do_not_change_a_bit(prepared: tuple[Prepared, Block, Plan]) -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import fields
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytensor.tensor as pt
@@ -12,6 +13,7 @@ from support.pilot_runs import SD, TARGET_ACCEPT, N, find_stages, narrow_block, 
 from pymc_logz.errors import PilotError
 from pymc_logz.kernels import Hamiltonian
 from pymc_logz.paths.geometric import AnnealingPath
+from pymc_logz.pilot import population
 from pymc_logz.pilot.population import Stages, run_pilot
 from pymc_logz.runners import block as block_module
 from pymc_logz.runners.anneal import anneal
@@ -57,12 +59,14 @@ def test_pilot_is_deterministic_given_its_generator() -> None:
     assert not np.array_equal(again.betas, find_stages(label="another").betas)
 
 
-def test_pilot_reports_each_beta() -> None:
+def test_pilot_reports_each_beta(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a progress bar that does not get to its end."""
     rng, seen = make_rng("pilot"), []
+    shown = SimpleNamespace(reached=seen.append, moved=lambda n_moves: None)
+    monkeypatch.setattr(population, "shown_pilot", lambda: shown)
     start = rng.standard_normal((N, 3))
     block = narrow_block(Hamiltonian())
-    run_pilot(block, start, rng, target_accept=TARGET_ACCEPT, tune=64, report=seen.append)
+    run_pilot(block, start, rng, target_accept=TARGET_ACCEPT, tune=64)
     np.testing.assert_array_equal(seen, find_stages().betas[1:])
 
 

@@ -137,9 +137,9 @@ def test_tempering_follows_the_parameters(monkeypatch: pytest.MonkeyPatch) -> No
     kwargs = {"mode": "JAX"}
     values = some_values(3, 5)
     block = Block(constant(values, "vector"), KERNEL, N_ROWS, kwargs)
-    wanted = tempered_chain(TemperBlock(block, 3, N_ROWS, "gibbs", kwargs))
+    wanted = tempered_chain(TemperBlock(block, 3, N_ROWS))
     block = Block(parametric("vector"), KERNEL, N_ROWS, kwargs)
-    tempered = TemperBlock(block, 3, N_ROWS, "gibbs", kwargs)
+    tempered = TemperBlock(block, 3, N_ROWS)
     monkeypatch.setattr(pytensor, "function", None)
     moved = tempered.along(values, sample_reference=draw_start)
     check_same(tempered_chain(moved), wanted)

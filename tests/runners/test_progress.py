@@ -16,15 +16,14 @@ from pymc_logz import bridge_sampling, sample_hais, sample_tempered
 from pymc_logz.kernels import Hamiltonian
 from pymc_logz.runners.progress import (
     BAR_LENGTH,
+    Pilot,
     TimeLeft,
-    count_moves,
     duration,
     is_shown,
     line,
     progress_bar,
-    report_beta,
     report_count,
-    report_rounds,
+    shown_pilot,
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
@@ -61,18 +60,15 @@ class Bar:
 def test_the_pilot_says_where_it_is() -> None:
     """Catches a bar that stands still while beta is small, or does not get to its end."""
     bar = Bar()
-    report = report_beta(bar)
-    assert not bar.lines[0]["visible"], "a line of what has not begun"
-    shares = []
+    pilot, shares = Pilot(bar), []
     for beta in (1e-6, 1e-4, 1e-2, 1.0):
-        report(beta)
+        pilot.reached(beta)
         shares.append(bar.lines[0]["completed"] / BAR_LENGTH)
     assert bar.texts[2] == "Pilot: beta=0.0001, stage 2"
-    assert bar.lines[0]["visible"]
     assert shares == sorted(shares)
     assert 0.25 < shares[1] < 0.75
     assert shares[-1] == 1
-    report(1e-6)
+    pilot.reached(1e-6)
     assert bar.texts[-1] == "Pilot: beta=1e-06, stage 1", "a pilot that starts again"
 
 
@@ -84,16 +80,21 @@ def test_the_pilot_shows_its_moves(
     monkeypatch.setattr("pymc.progress_bar.create_simple_progress", lambda shown: bar)
     monkeypatch.setattr(TimeLeft, "long", -1.0)
     caplog.set_level(logging.INFO, "pymc.pymc_logz")
-    count_moves(8)  # nothing is shown, and nothing is said
-    with progress_bar(True) as shown:
+    assert shown_pilot() is None
+    with progress_bar(True):
         assert is_shown()
-        report = report_beta(shown)
-        count_moves(8)
+        with line("Checking"):
+            assert shown_pilot() is None, "there is a line already"
+        pilot = shown_pilot()
+        assert pilot is shown_pilot()
+        pilot.moved(8)
         assert bar.texts[-1] == "Pilot: start, 8 moves"
-        report(0.5)
-        count_moves(8)
-        count_moves(8)
+        pilot.reached(0.5)
+        pilot.moved(8)
+        pilot.moved(8)
         assert bar.texts[-1] == "Pilot: beta=0.5, stage 1, 16 moves"
+        with progress_bar(True):
+            assert shown_pilot() is not pilot, "another call has a line of its own"
     assert not is_shown()
     [sentence] = caplog.messages
     assert "Cheaper: lz.evidence(idata, model)" in sentence
@@ -104,8 +105,8 @@ def test_stages_of_a_call_have_lines_of_one_bar(monkeypatch: pytest.MonkeyPatch)
     bars = [Bar(), Bar(), Bar()]
     left = iter(bars)
     monkeypatch.setattr("pymc.progress_bar.create_simple_progress", lambda shown: next(left))
-    with progress_bar(True) as outer, progress_bar(True) as inner, line("Fitting"):
-        assert outer is inner is bars[0]
+    with progress_bar(True), progress_bar(True), line("Fitting"):
+        assert is_shown()
         with progress_bar(False), line("Nobody looks"):
             assert not is_shown()
     assert [text for bar in bars for text in bar.texts] == ["Fitting", "Fitting"]
@@ -125,10 +126,12 @@ def test_what_is_logged_appears_above_the_bar(monkeypatch: pytest.MonkeyPatch) -
     assert handler.stream is sys.__stderr__
 
 
-def test_rounds_are_counted() -> None:
+def test_rounds_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a warm-up of which nobody knows how far it is."""
     bar = Bar()
-    report = report_rounds(bar, "Warm-up")
+    monkeypatch.setattr("pymc.progress_bar.create_simple_progress", lambda shown: bar)
+    with progress_bar(True):
+        report = report_count("Warm-up", None)
     report(64)
     report(128)
     assert bar.texts[-1] == "Warm-up: round 2"
@@ -260,11 +263,17 @@ def test_lines_of_a_bridge(model: pm.Model, bar: Bar) -> None:
     ]
 
 
-def test_no_sentence_is_asked_for_without_advice() -> None:
+def test_no_sentence_is_asked_for_without_advice(
+    bar: Bar, caplog: pytest.LogCaptureFixture
+) -> None:
     """Catches a sentence about steps of a bridge, which are not of one size."""
-    bar = Bar()
-    report_count(bar, "Bridge", 4)(1)
-    assert bar.lines[0]["completed"] == 1
+    caplog.set_level(logging.INFO, "pymc.pymc_logz")
+    with progress_bar(True):
+        report = report_count("Bridge", 4)
+    report(1)
+    report(1)
+    assert not caplog.messages
+    assert bar.lines[0]["completed"] == 2
 
 
 def test_what_cannot_be_counted_says_what_is_cheaper(

@@ -328,7 +328,7 @@ def test_backends_make_the_same_walk(mode: str, exchange: str) -> None:
             if kwargs is None
             else Block(target.path(), kernel, 16, kwargs)
         )
-        block = TemperBlock(base, K, 16, exchange, kwargs)
+        block = TemperBlock(base, K, 16, exchange)
         assert (block.compiled.backend == "jax") == (kwargs is None)
         rng = make_rng("backends")
         ends.append(walk(block, block.start(np.zeros((16, 2)), rng), tables, 40, rng)[1])
@@ -342,4 +342,4 @@ def test_number_of_moves_is_even_and_limited_by_memory(monkeypatch: pytest.Monke
     """Catches blocks after which even and odd swaps no longer take turns."""
     monkeypatch.setattr(temper, "MAX_NOISE_PER_BLOCK", 79)
     base = compiled_block("log_gamma", Hamiltonian())
-    assert TemperBlock(base, K, 10, "gibbs", {"mode": "FAST_COMPILE"}).n_moves == 6
+    assert TemperBlock(base, K, 10).n_moves == 6

@@ -81,7 +81,7 @@ def test_a_block_counts_what_the_model_is_asked_for(kernel: Kernel) -> None:
     assert block.work.done == 0, "what a compiled function is tried out with"
     asked = asked_for(block, lambda: block.densities(start))
     assert asked == N_ROWS * kernel.evaluations_per_move(N_DIMS)
-    walking = TemperBlock(block, 3, 4, compile_kwargs=PYTHON)
+    walking = TemperBlock(block, 3, 4)
     assert walking.work is block.work
     asked_for(walking, lambda: walking.start(start[:4], make_rng("walkers")))
 

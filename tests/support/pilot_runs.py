@@ -40,6 +40,4 @@ def narrow_block(kernel: Hamiltonian) -> Block:
 def find_stages(kernel: Hamiltonian = Hamiltonian(), label: str = "pilot") -> Stages:  # noqa: B008
     rng = make_rng(label)
     start = rng.standard_normal((N, 3))
-    return run_pilot(
-        narrow_block(kernel), start, rng, target_accept=TARGET_ACCEPT, tune=64, report=None
-    )
+    return run_pilot(narrow_block(kernel), start, rng, target_accept=TARGET_ACCEPT, tune=64)
