@@ -35,8 +35,7 @@ from scipy.special import logsumexp, softmax
 from pymc_logz.discrete.elimination import NUMERIC, SYMBOLIC, Ops, drawn_back, eliminated
 from pymc_logz.discrete.independence import NONE, data_that_decide
 from pymc_logz.discrete.plan import SumPlan, independent_plan, numbered, sum_plan
-from pymc_logz.graphs.kept import Kept
-from pymc_logz.graphs.modes import cheaply_compiled
+from pymc_logz.graphs.functions import Kept, cheaply_compiled
 from pymc_logz.models.cache import kept_for
 from pymc_logz.models.data_rows import DataInputs, starting_point, with_data_inputs
 from pymc_logz.models.discrete import is_discrete, split_row

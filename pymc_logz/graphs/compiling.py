@@ -24,9 +24,8 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.errors import logger
 from pymc_logz.graphs.batching import teach_row_maps
+from pymc_logz.graphs.functions import compile_kwargs_for, one_at_a_time
 from pymc_logz.graphs.host_calls import calls_host, raising_as_called
-from pymc_logz.graphs.kept import one_at_a_time
-from pymc_logz.graphs.modes import compile_kwargs_for
 from pymc_logz.graphs.numpy_linker import numpy_mode, suits_numpy
 from pymc_logz.graphs.threads import hush_forks_of_chains
 

@@ -24,8 +24,8 @@ from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.utils import import_func_from_string
 
 from pymc_logz.graphs.batching import RowMap
+from pymc_logz.graphs.functions import one_at_a_time
 from pymc_logz.graphs.host_calls import HostCall
-from pymc_logz.graphs.kept import one_at_a_time
 
 WITHOUT = ("cxx_only", "BlasOpt", "fusion", "inplace", "scan_make_inplace")
 """Rewrites for compiled code, and those by which an operation would overwrite what it is given."""

@@ -30,7 +30,7 @@ from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.math import All, Sum
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_logz.graphs.modes import parameter_checks
+from pymc_logz.graphs.functions import parameter_checks
 
 
 class BranchlessSoftplus(Softplus):

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from pymc_logz.errors import WorkersLostError, logger
-from pymc_logz.graphs.kept import Kept
+from pymc_logz.graphs.functions import Kept
 from pymc_logz.graphs.threads import Threads, n_processors
 from pymc_logz.models.cache import kept_for
 from pymc_logz.models.flat import FlatModel

@@ -17,7 +17,7 @@ from pytensor.tensor.shape import SpecifyShape
 from pytensor.tensor.subtensor import Subtensor, get_constant_idx, get_idx_list
 
 from pymc_logz.errors import ModelError
-from pymc_logz.graphs.modes import compile_kwargs_for
+from pymc_logz.graphs.functions import compile_kwargs_for
 from pymc_logz.manifold.backends import SymbolicSystem
 from pymc_logz.models.cache import kept_for
 from pymc_logz.models.data_rows import starting_point, with_data_inputs

@@ -19,7 +19,7 @@ from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.type import RandomType
 
-from pymc_logz.graphs.kept import Kept
+from pymc_logz.graphs.functions import Kept
 
 ATTRIBUTE = "_pymc_logz_kept"
 """Where a model carries what is kept for it."""

@@ -21,7 +21,7 @@ from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.errors import ModelError
-from pymc_logz.graphs.modes import cheaply_compiled
+from pymc_logz.graphs.functions import cheaply_compiled
 from pymc_logz.models.cache import KeptForModel, is_data, kept_for
 
 ANY_VALUES = (Elemwise, CAReduce, DimShuffle, CheckAndRaise, ScalarFromTensor, TensorFromScalar)

@@ -14,8 +14,8 @@ from pytensor.graph.basic import Variable
 from pymc_logz.errors import logger, noting_interrupts
 from pymc_logz.graphs.batching import batch
 from pymc_logz.graphs.compiling import Compiled, compile_function
+from pymc_logz.graphs.functions import settings_key
 from pymc_logz.graphs.gradients import gradients_of
-from pymc_logz.graphs.kept import settings_key
 from pymc_logz.graphs.simplify import simplify
 from pymc_logz.models.flat import FlatModel, unconstrain
 from pymc_logz.models.preparation import Prepared

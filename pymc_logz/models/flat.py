@@ -17,9 +17,8 @@ from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.errors import ModelError
+from pymc_logz.graphs.functions import Kept, cheaply_compiled
 from pymc_logz.graphs.host_calls import with_host_calls
-from pymc_logz.graphs.kept import Kept
-from pymc_logz.graphs.modes import cheaply_compiled
 from pymc_logz.models.cache import KeptForModel, kept_for
 from pymc_logz.models.data_rows import DataInputs, SymbolicData, starting_point, with_data_inputs
 from pymc_logz.models.discrete import at_symbolic_row, joined, sites_of

@@ -20,7 +20,7 @@ from pymc.pytensorf import replace_vars_in_graphs
 from pytensor.graph.replace import vectorize_graph
 
 from pymc_logz.errors import ImproperPriorError, warn
-from pymc_logz.graphs.modes import compile_kwargs_for
+from pymc_logz.graphs.functions import compile_kwargs_for
 from pymc_logz.models.cache import contents_of, is_data, kept_for
 from pymc_logz.models.known_priors import is_known
 from pymc_logz.models.prior import Sampler

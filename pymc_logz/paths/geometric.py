@@ -15,8 +15,8 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_logz.arguments import check_choice
 from pymc_logz.graphs.batching import BATCHINGS, batch
 from pymc_logz.graphs.compiling import bytes_computed
+from pymc_logz.graphs.functions import Kept
 from pymc_logz.graphs.gradients import columns_of_boxes, gradients_of, needs_gradients
-from pymc_logz.graphs.kept import Kept
 from pymc_logz.graphs.simplify import simplify
 
 WIDE = 128

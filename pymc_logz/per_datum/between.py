@@ -26,7 +26,7 @@ from pytensor.graph.replace import clone_replace
 
 from pymc_logz.checks.missed_modes import found_from_prior, mode_doubts
 from pymc_logz.errors import ModelError
-from pymc_logz.graphs.kept import Kept
+from pymc_logz.graphs.functions import Kept
 from pymc_logz.hais.directions import (
     Directions,
     bayes_factor,

@@ -12,7 +12,7 @@ import numpy as np
 
 from pymc_logz.errors import says_if_interrupted
 from pymc_logz.graphs.compiling import Compiled, Step, compile_loop
-from pymc_logz.graphs.kept import settings_key
+from pymc_logz.graphs.functions import settings_key
 from pymc_logz.kernels.base import Kernel, KernelState
 from pymc_logz.paths.geometric import AnnealingPath, Evaluation
 from pymc_logz.runners.arrays import along_rows, filled, joined, leaves, noise_of_row
