@@ -19,6 +19,7 @@ from pymc_logz.models.density import lacks_gradient
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.models.prior import PriorDraws
+from pymc_logz.paths.geometric import DrawRows
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.blend import Blend, Target
 from pymc_logz.runners.block import Block
@@ -186,7 +187,7 @@ def may_walk(flat: FlatModel, prior: PriorDraws) -> bool:
 
 def walk_doubts(
     densities: Densities,
-    prior: Callable[[np.random.Generator, int], np.ndarray],
+    prior: DrawRows,
     draws: np.ndarray,
     log_z: float,
     rng: np.random.Generator,

@@ -116,9 +116,11 @@ def compile_function(
     alternative: Callable[[], tuple[Sequence[Variable], Sequence[Variable]]] | None = None,
 ) -> Compiled:
     """Compile for the backend that `choose_backend` decides on; JAX may try the ``alternative``."""
-    return _compile_first(
-        compile_graph, (inputs, outputs), alternative, compile_kwargs, trial_inputs
-    )
+
+    def made(graph: tuple[Sequence[Variable], Sequence[Variable]], choice: Choice) -> Compiled:
+        return _compiled(graph, choice.in_numpy() if suits_numpy(graph[1]) else choice)
+
+    return _compile_first(made, (inputs, outputs), alternative, compile_kwargs, trial_inputs)
 
 
 def _compile_first[Made](
@@ -161,11 +163,6 @@ def function_of(
         teach_row_maps(kwargs["mode"].linker)
         function = pytensor.function(list(inputs), list(outputs), **kwargs)
     return function, type(function.maker.linker).__name__.removesuffix("Linker").lower()
-
-
-def compile_graph(graph: tuple[Sequence[Variable], Sequence[Variable]], choice: Choice) -> Compiled:
-    """Compile the inputs and outputs of a function for a backend."""
-    return _compiled(graph, choice.in_numpy() if suits_numpy(graph[1]) else choice)
 
 
 def _compiled(graph: tuple[Sequence[Variable], Sequence[Variable]], choice: Choice) -> Compiled:

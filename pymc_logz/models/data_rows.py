@@ -157,30 +157,17 @@ def own_data(model: pm.Model, name: str) -> np.ndarray:
     return np.asarray(read())
 
 
-@dataclass(frozen=True)
-class SymbolicData:
-    """Data of a model as one symbolic vector, in place of its own."""
-
-    vector: TensorVariable
-    """All data side by side, shape (D,)."""
-    places: Mapping[Variable, TensorVariable]
-    """Parts of the vector, by where they enter the model's graphs."""
-
-
-def symbolic_data(model: pm.Model, names: Iterable[str]) -> SymbolicData:
-    """Data of these names, containers or observed variables, as an input of the model's shape."""
-    names = tuple(names)
-
-    def make() -> SymbolicData:
-        places = {name: data_variable(model, name) for name in names}
-        shapes = [own_data(model, name).shape for name in places]
-        ends = np.cumsum([0, *(np.prod(shape, dtype=int) for shape in shapes)]).tolist()
-        vector, parts = pt.tensor("data", dtype="float64", shape=(ends[-1],)), {}
-        for i, (place, shape) in enumerate(zip(places.values(), shapes, strict=True)):
-            parts[place] = vector[ends[i] : ends[i + 1]].reshape(shape).astype(place.dtype)
-        return SymbolicData(vector, parts)
-
-    return kept_for(model).get(("symbolic data", names), make)
+def symbolic_data(
+    model: pm.Model, names: Iterable[str]
+) -> tuple[TensorVariable, dict[Variable, TensorVariable]]:
+    """A vector (D,) of all data of these names, and its parts by where they enter the graphs."""
+    places = {name: data_variable(model, name) for name in names}
+    shapes = [own_data(model, name).shape for name in places]
+    ends = np.cumsum([0, *(np.prod(shape, dtype=int) for shape in shapes)]).tolist()
+    vector, parts = pt.tensor("data", dtype="float64", shape=(ends[-1],)), {}
+    for i, (place, shape) in enumerate(zip(places.values(), shapes, strict=True)):
+        parts[place] = vector[ends[i] : ends[i + 1]].reshape(shape).astype(place.dtype)
+    return vector, parts
 
 
 def read_data_rows(model: pm.Model, data: Mapping[str, Any]) -> DataRows:

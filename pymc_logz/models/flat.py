@@ -20,13 +20,13 @@ from pymc_logz.errors import ModelError
 from pymc_logz.graphs.functions import Kept, cheaply_compiled
 from pymc_logz.graphs.host_calls import with_host_calls
 from pymc_logz.models.cache import KeptForModel, kept_for
-from pymc_logz.models.data_rows import DataInputs, SymbolicData, starting_point, with_data_inputs
+from pymc_logz.models.data_rows import DataInputs, starting_point, symbolic_data, with_data_inputs
 from pymc_logz.models.discrete import at_symbolic_row, joined, sites_of
 from pymc_logz.models.exact import REMEDY, exact_observations
 from pymc_logz.models.guards import check_model, refuse_discrete
-from pymc_logz.models.prior import PriorDraws
+from pymc_logz.models.prior import PriorDraws, transformed
 from pymc_logz.paths.elliptical import Elliptical, log_density_by
-from pymc_logz.paths.geometric import AnnealingPath, Entries, Site
+from pymc_logz.paths.geometric import AnnealingPath, DrawRows, Entries, Site
 from pymc_logz.paths.mixture import mixture_path
 
 if TYPE_CHECKING:
@@ -82,19 +82,23 @@ class FlatModel:
 def flatten_model(
     model: pm.Model,
     observed: Mapping[str, np.ndarray] | None = None,
-    data: SymbolicData | None = None,
+    data: Iterable[str] = (),
     *,
     integers: bool = False,
 ) -> FlatModel:
-    """Flat log prior and log ratio of a model, once it is checked that its log Z is defined."""
+    """Flat log prior and log ratio of a model, once it is checked that its log Z is defined.
+
+    ``observed`` stand in for the model's own data; of ``data`` each row brings its own.
+    """
     # graphs are made once for a model that stays as it is, whose data are inputs of them
     if not integers:
         refuse_discrete(model)
     kept = kept_for(model)
     stand_ins = {name: np.asarray(value) for name, value in (observed or {}).items()}
     shapes = tuple((name, value.shape) for name, value in stand_ins.items())
-    key = ("flat", shapes, None if data is None else data.vector)
-    flat, containers = kept.get(key, lambda: _flat_graph(model, stand_ins, data, kept))
+    names = tuple(data)
+    key = ("flat", shapes, names)
+    flat, containers = kept.get(key, lambda: _flat_graph(model, stand_ins, names, kept))
     values = (*containers.values(), *stand_ins.values())
     return replace(flat, observed=observed, values=values)
 
@@ -102,7 +106,7 @@ def flatten_model(
 def _flat_graph(
     model: pm.Model,
     stand_ins: Mapping[str, np.ndarray],
-    data: SymbolicData | None,
+    data: Sequence[str],
     kept: KeptForModel,
 ) -> tuple[FlatModel, DataInputs]:
     """A model made flat, and the containers of data whose inputs come first."""
@@ -122,7 +126,8 @@ def _flat_graph(
         place: pt.tensor(dtype=place.type.dtype, shape=value.shape)
         for place, value in places.items()
     }
-    replaced = given if data is None else {**given, **data.places}
+    vector, parts = symbolic_data(model, data)
+    replaced = {**given, **parts}
     densities = clone_replace([model.varlogp, model.datalogp], replaced, rebuild_strict=False)
     kept.bake_in(var for var in graph_inputs(densities) if isinstance(var, Constant))
     densities = [
@@ -141,15 +146,15 @@ def _flat_graph(
         point,
         log_prior,
         log_ratio,
-        data=data and data.vector,
+        data=vector if data else None,
         sites=sites_of(model, start, kept),
         inputs=(*containers.inputs, *given.values()),
     )
     return flat, containers
 
 
-def model_path(flat: FlatModel, reference: PriorDraws | Elliptical) -> AnnealingPath:
-    """Path from a normalised reference to prior times likelihood times potentials."""
+def model_path(flat: FlatModel, reference: DrawRows) -> AnnealingPath:
+    """Path to prior times likelihood times potentials, from the prior or an `Elliptical`."""
     from_prior = AnnealingPath(
         flat.point,
         flat.log_prior,
@@ -269,15 +274,9 @@ def unconstrained(model: pm.Model, draws: Mapping[str, np.ndarray]) -> np.ndarra
     kept = kept_for(model)
 
     def make() -> Callable[..., list[np.ndarray]]:
-        inputs, outputs = [], []
-        for rv in model.free_RVs:
-            given, transform = rv.type(name=f"{rv.name}_given"), model.rvs_to_transforms[rv]
-            inputs.append(given)
-            if transform is not None:
-                given = transform.forward(given, *rv.owner.inputs)
-            outputs.append(given)
-        outputs = replace_vars_in_graphs(outputs, dict(zip(model.free_RVs, inputs, strict=True)))
-        return _function_of_batches(inputs, outputs, kept)
+        given = {rv: rv.type(name=f"{rv.name}_given") for rv in model.free_RVs}
+        outputs = replace_vars_in_graphs(transformed(model), given)
+        return _function_of_batches([*given.values()], outputs, kept)
 
     values = [draws[rv.name].astype(rv.dtype) for rv in model.free_RVs]
     with np.errstate(divide="ignore", invalid="ignore"):  # draws on a boundary

@@ -9,7 +9,7 @@ import pymc as pm
 
 from pymc_logz.errors import DiscreteVariableError, ModelError, logger, says_if_interrupted
 from pymc_logz.models.cache import kept_for
-from pymc_logz.models.data_rows import DataRows, symbolic_data
+from pymc_logz.models.data_rows import DataRows
 from pymc_logz.models.flat import FlatModel, flatten_model
 from pymc_logz.models.prior import PriorDraws, Sampler, prior_values
 from pymc_logz.models.prior_check import check_priors
@@ -103,8 +103,8 @@ def prepare(
 ) -> Prepared:
     """Check a model and everything that is given with it, and make it flat."""
     # sum_out of None: where it can be done, and else kernels are to move discrete variables
-    data_input = None if rows is None else symbolic_data(model, rows.names)
-    flat = flatten_model(model, data=data_input, integers=integers or sum_out is not False)
+    names = () if rows is None else rows.names
+    flat = flatten_model(model, data=names, integers=integers or sum_out is not False)
     exact_row = None
     if simulate_data:
         exact_row, observed = simulate(flat, rng)

@@ -228,6 +228,12 @@ def _row_sampler(model: pm.Model) -> _RowSampler:
     return kept_for(model).get("prior draws", lambda: _RowSampler(model))
 
 
+def transformed(model: pm.Model) -> list[Any]:
+    """The free variables in the unconstrained space, as graphs of themselves."""
+    pairs = [(rv, model.rvs_to_transforms[rv]) for rv in model.free_RVs]
+    return [rv if way is None else way.forward(rv, *rv.owner.inputs) for rv, way in pairs]
+
+
 def prior_values(model: pm.Model, *others: Any) -> list[Any]:
     """One draw of each free variable in the unconstrained space, and of others that go with it."""
     values = make_initial_point_expression(

@@ -19,6 +19,8 @@ from pymc_logz.graphs.functions import Kept
 from pymc_logz.graphs.gradients import columns_of_boxes, gradients_of, needs_gradients
 from pymc_logz.graphs.simplify import simplify
 
+type DrawRows = Callable[[np.random.Generator, int], np.ndarray]
+"""``(rng, n)`` to n exact draws, shape (n, d)."""
 WIDE = 128
 """Values from which on an entry is walked along rather than scored at each of them."""
 
@@ -166,8 +168,8 @@ class AnnealingPath:
     """Scalar log target minus log reference at ``point``."""
     n_dims: int
     """d, the length of a row."""
-    sample_reference: Callable[[np.random.Generator, int], np.ndarray]
-    """``(rng, n)`` to n exact draws of the reference, shape (n, d)."""
+    sample_reference: DrawRows
+    """Exact draws of the reference."""
     how: str = "auto"
     """How rows are to be batched: ``"vector"``, ``"row"`` or ``"auto"``."""
     has_gradients: bool = True
@@ -225,6 +227,11 @@ class AnnealingPath:
         """How rows are batched: ``"vector"`` or ``"row"`` (see `pymc_logz.graphs.batching`)."""
         return self._batched[1]
 
+    @property
+    def may_turn(self) -> bool:
+        """Whether rows are batched as vectors by choice, and may be mapped over instead."""
+        return self.how == "auto" and self.batching == "vector"
+
     def without_gradients(self) -> "AnnealingPath":
         """The same path for kernels that need no gradients, and so must not pay for them."""
         return replace(self, has_gradients=False)
@@ -245,11 +252,7 @@ class AnnealingPath:
         data = pt.matrix("data", dtype="float64", shape=(None, *self.data.type.shape))
         return self.given(data), [data]
 
-    def along(
-        self,
-        values: Sequence[Any],
-        sample_reference: Callable[[np.random.Generator, int], np.ndarray],
-    ) -> Self:
+    def along(self, values: Sequence[Any], sample_reference: DrawRows) -> Self:
         """The same path at other values of its parameters, which are another reference's."""
         return replace(self, values=tuple(values), sample_reference=sample_reference)
 

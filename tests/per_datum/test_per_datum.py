@@ -16,7 +16,7 @@ import pymc_logz as lz
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.base import KernelState
 from pymc_logz.loop.frozen import make_plan
-from pymc_logz.models.data_rows import read_data_rows, symbolic_data
+from pymc_logz.models.data_rows import read_data_rows
 from pymc_logz.models.flat import flatten_model, model_path
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.models.prior import PriorDraws
@@ -55,7 +55,7 @@ def short_plan(n_temperatures: int, n_dims: int = 1) -> Plan:
 def annealed(kernel: Any, batching: str, **compile_kwargs: Any) -> tuple[Block, Annealed]:
     """A short run of all people with 3 particles each, batched in one of the ways."""
     model = survey()
-    flat = flatten_model(model, data=symbolic_data(model, PEOPLE))
+    flat = flatten_model(model, data=PEOPLE)
     path = replace(model_path(flat, PriorDraws(model)), how=batching)
     kernel = kernel.resolved(flat.n_dims)
     block = Block(path, kernel, 36, {"mode": "JAX", **compile_kwargs}, data=STACKED)
