@@ -9,7 +9,7 @@ import numpy as np
 
 from pymc_logz.discrete.elimination import Round, rounds_for
 from pymc_logz.discrete.independence import NONE, SEVERAL, Owners, Sets, Tracer
-from pymc_logz.models.data_rows import starting_point
+from pymc_logz.models.data_inputs import starting_point
 from pymc_logz.models.discrete import colours, is_discrete, slices_of
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.preparation import NotSummed

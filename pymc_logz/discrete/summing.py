@@ -37,7 +37,7 @@ from pymc_logz.discrete.independence import NONE, data_that_decide
 from pymc_logz.discrete.plan import SumPlan, independent_plan, numbered, sum_plan
 from pymc_logz.graphs.functions import Kept, cheaply_compiled
 from pymc_logz.models.cache import kept_for
-from pymc_logz.models.data_rows import DataInputs, starting_point, with_data_inputs
+from pymc_logz.models.data_inputs import DataInputs, starting_point, with_data_inputs
 from pymc_logz.models.discrete import is_discrete, split_row
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.preparation import NotSummed

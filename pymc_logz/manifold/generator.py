@@ -20,7 +20,7 @@ from pymc_logz.errors import ModelError
 from pymc_logz.graphs.functions import compile_kwargs_for
 from pymc_logz.manifold.backends import SymbolicSystem
 from pymc_logz.models.cache import kept_for
-from pymc_logz.models.data_rows import starting_point, with_data_inputs
+from pymc_logz.models.data_inputs import starting_point, with_data_inputs
 from pymc_logz.models.discrete import at_symbolic_row
 from pymc_logz.models.exact import exact_observations, is_exact
 from pymc_logz.models.flat import FlatModel

@@ -20,7 +20,7 @@ from pymc_logz.errors import ModelError
 from pymc_logz.graphs.functions import Kept, cheaply_compiled
 from pymc_logz.graphs.host_calls import with_host_calls
 from pymc_logz.models.cache import KeptForModel, kept_for
-from pymc_logz.models.data_rows import DataInputs, starting_point, symbolic_data, with_data_inputs
+from pymc_logz.models.data_inputs import DataInputs, starting_point, symbolic_data, with_data_inputs
 from pymc_logz.models.discrete import at_symbolic_row, joined, sites_of
 from pymc_logz.models.exact import REMEDY, exact_observations
 from pymc_logz.models.guards import check_model, refuse_discrete

@@ -21,7 +21,7 @@ from pytensor.tensor.type import TensorType
 
 from pymc_logz.errors import ImproperPriorError, warn
 from pymc_logz.models.cache import kept_for
-from pymc_logz.models.data_rows import starting_point
+from pymc_logz.models.data_inputs import starting_point
 from pymc_logz.models.known_priors import exact_transforms
 
 LEAST_FINITE = 1e-3

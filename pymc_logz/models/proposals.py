@@ -8,7 +8,7 @@ import pymc as pm
 import xarray as xr
 
 from pymc_logz.models.cache import kept_for
-from pymc_logz.models.data_rows import natural_shapes
+from pymc_logz.models.data_inputs import natural_shapes
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.flat import FlatModel, function_of_rows, stacked, unconstrained
 from pymc_logz.models.prior import PriorDraws

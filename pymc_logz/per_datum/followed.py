@@ -15,9 +15,9 @@ from pymc_logz.kernels.compose import for_variables
 from pymc_logz.loop.calls import Call
 from pymc_logz.loop.frozen import Planned
 from pymc_logz.models.context import ForeignModel, model_from, model_labels
-from pymc_logz.models.data_rows import container_names, read_data_rows
 from pymc_logz.models.flat import constrain, model_path
 from pymc_logz.models.preparation import Prepared, prepare
+from pymc_logz.per_datum.data_rows import container_names, read_data_rows
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.moves import kernel_for
 from pymc_logz.runners.temper import TemperBlock
@@ -37,6 +37,8 @@ class FollowedModel:
     model: "pm.Model"
     names: Sequence[str]
     prepared: Prepared
+    values: np.ndarray
+    """What the containers held when it was made ready, side by side, shape (1, D)."""
 
     def named(self, rows: np.ndarray) -> dict[str, np.ndarray]:
         """Free variables of rows (n, d)."""
@@ -67,9 +69,9 @@ class FollowedModel:
         """As a tempered run places them."""
         settings = call.settings
         path = model_path(self.prepared.flat, self.prepared.prior)
-        flat, values = self.prepared.flat, self.prepared.data_rows.values
+        flat = self.prepared.flat
         kernel = for_variables(settings.kernel_for(path.n_dims), flat.owners, flat.sites)
-        block = Block(path, kernel, settings.pilot_rows, call.compile_kwargs, data=values)
+        block = Block(path, kernel, settings.pilot_rows, call.compile_kwargs, data=self.values)
         return place_levels(self.prepared, block, call)
 
 
@@ -81,8 +83,8 @@ def follow(model: Any, data: Sequence[str] | None, rngs: Generators) -> Followed
     model = model_from(model, "LogZTracker(model)")
     names = container_names(model, data)
     now = {name: np.asarray(model[name].get_value())[None] for name in names}
-    prepared = prepare(model, rngs.checks, rows=read_data_rows(model, now))
-    return FollowedModel(model, names, prepared)
+    values = read_data_rows(model, now).values
+    return FollowedModel(model, names, prepare(model, rngs.checks, data=names), values)
 
 
 def kernel_of(model: Any, kernel: Any) -> Kernel:

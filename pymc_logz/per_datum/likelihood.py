@@ -19,9 +19,9 @@ from pymc_logz.kernels.compose import for_variables
 from pymc_logz.loop.calls import Call
 from pymc_logz.loop.frozen import make_plan
 from pymc_logz.models.context import model_from, written_as
-from pymc_logz.models.data_rows import read_data_rows
 from pymc_logz.models.flat import model_path
 from pymc_logz.models.preparation import Prepared, prepare
+from pymc_logz.per_datum.data_rows import DataRows, read_data_rows
 from pymc_logz.references.reference import check_start
 from pymc_logz.runners.anneal import Annealed, Plan, along_plan, arrived
 from pymc_logz.runners.block import Block
@@ -188,12 +188,13 @@ def marginal_log_likelihood(
         target_variance=0.5,
     )
     rngs = generators_from(random_seed)
-    prepared = prepare(model, rngs.checks, rows=read_data_rows(model, data))
-    block, batches = compile_batches(prepared, settings, rngs.pilot, compile_kwargs)
+    rows = read_data_rows(model, data)
+    prepared = prepare(model, rngs.checks, data=rows.names)
+    block, batches = compile_batches(prepared, rows.values, settings, rngs.pilot, compile_kwargs)
     watch.end("compile_time")
     with (
         progress_bar(progressbar) as progress,
-        Call(settings, rngs).kept(prepared, block, data_rows=prepared.data_rows.values) as call,
+        Call(settings, rngs).kept(prepared, block, data_rows=rows.values) as call,
     ):
         settings = call.settings
 
@@ -207,7 +208,7 @@ def marginal_log_likelihood(
         results = run_batches(block, plan, batches, settings, rngs.run, progress)
     watch.end("sampling_time")
     cost = watch.cost(block)
-    return running.noted(collect(prepared, block, plan, results, settings, cost))
+    return running.noted(collect(prepared, rows, block, plan, results, settings, cost))
 
 
 def batches_of(n_data: int, draws: int, width: int) -> np.ndarray:
@@ -235,12 +236,12 @@ def pilot_groups(n_data: int, n_rows: int) -> tuple[int, int]:
 
 def compile_batches(
     prepared: Prepared,
+    values: np.ndarray,
     settings: HaisSettings,
     rng: np.random.Generator,
     compile_kwargs: Mapping[str, Any] | None = None,
 ) -> tuple[Block, list[np.ndarray]]:
-    """Moves compiled for the data rows of the pilot, and the data (rows, D) of each batch."""
-    values = prepared.data_rows.values
+    """Moves compiled for the data rows (R, D) of the pilot, and the data of each batch."""
     n_data, n_values = values.shape
     batches = batches_of(n_data, settings.draws, max(prepared.n_dims, n_values))
     n_groups, n_pilot = pilot_groups(n_data, batches.shape[1] * settings.draws)
@@ -342,6 +343,7 @@ def run_batches(
 
 def collect(
     prepared: Prepared,
+    rows: DataRows,
     block: Block,
     plan: Plan,
     results: list[BatchResult | None],
@@ -349,7 +351,6 @@ def collect(
     cost: Mapping[str, float],
 ) -> xr.DataTree:
     """The DataTree of a run."""
-    rows = prepared.data_rows
     n_data = len(rows.values)
     size = max(len(result.estimates) for result in results if result is not None)
     missing = [LogZEstimate("hais", np.nan, np.nan, 0.0, np.nan, "not_run")] * size

@@ -12,7 +12,7 @@ from pymc_logz.checks.missed_modes import may_walk, walk_doubts
 from pymc_logz.errors import STATUS_SENTENCES, warn
 from pymc_logz.estimators import LogZEstimate, reweighted_log_z
 from pymc_logz.models.context import check_no_model, model_from, written_as
-from pymc_logz.models.data_rows import data_variable, own_data
+from pymc_logz.models.data_inputs import data_variable, own_data
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.flat import FlatModel, flatten_model, unconstrain
 from pymc_logz.models.prior import PriorDraws

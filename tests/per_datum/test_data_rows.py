@@ -9,8 +9,8 @@ import xarray as xr
 from support import latent_models as latent
 
 import pymc_logz as lz
-from pymc_logz.models.data_rows import read_data_rows
 from pymc_logz.models.flat import flatten_model
+from pymc_logz.per_datum.data_rows import read_data_rows
 
 
 def awkward(kind: str) -> pm.Model:
