@@ -203,9 +203,10 @@ def walk_doubts(
     found = other_mode(densities, prior(rng, N_ROWS), distinct, log_z, rng)
     if found is None:
         return []
+    share, log_mass = found
     reason = (
-        f"of {N_ROWS} particles that walked from the prior to the posterior {found.share:.0%} "
+        f"of {N_ROWS} particles that walked from the prior to the posterior {share:.0%} "
         "ended in a mode that no draw is in, with a mass of about "
-        f"{np.exp(found.log_z - log_z):.2g} times that of the draws"
+        f"{np.exp(log_mass - log_z):.2g} times that of the draws"
     )
     return [Doubt("missed_mode", reason)]

@@ -25,7 +25,6 @@ from pymc_logz.models.discrete import at_symbolic_row, joined, sites_of
 from pymc_logz.models.exact import REMEDY, exact_observations
 from pymc_logz.models.guards import check_model, refuse_discrete
 from pymc_logz.models.prior import PriorDraws, transformed
-from pymc_logz.paths.elliptical import Elliptical, log_density_by
 from pymc_logz.paths.geometric import AnnealingPath, DrawRows, Entries, Site
 from pymc_logz.paths.mixture import mixture_path
 
@@ -153,38 +152,20 @@ def _flat_graph(
     return flat, containers
 
 
-def model_path(flat: FlatModel, reference: DrawRows) -> AnnealingPath:
-    """Path to prior times likelihood times potentials, from the prior or an `Elliptical`."""
-    from_prior = AnnealingPath(
+def model_path(flat: FlatModel, prior: DrawRows) -> AnnealingPath:
+    """Path from the prior to prior times likelihood times potentials."""
+    return AnnealingPath(
         flat.point,
         flat.log_prior,
         flat.log_ratio,
         n_dims=flat.n_dims,
-        sample_reference=reference,
+        sample_reference=prior,
         data=flat.data,
         parameters=flat.inputs,
         values=flat.values,
         sites=flat.sites,
         entries=flat.entries,
         kept=flat.kept,
-    )
-    if not isinstance(reference, Elliptical):
-        return from_prior
-    numbers = reference.terms()
-    key = ("elliptical", len(numbers))
-
-    def made() -> tuple[list[Any], Any, Any]:
-        terms = [pt.tensor(dtype="float64", shape=np.shape(number)) for number in numbers]
-        log_reference = log_density_by(terms, flat.point)
-        return terms, log_reference, flat.log_prior + flat.log_ratio - log_reference
-
-    terms, log_reference, log_ratio = flat.kept.get(key, made)
-    return replace(
-        from_prior,
-        log_reference=log_reference,
-        log_ratio=log_ratio,
-        parameters=(*flat.inputs, *terms),
-        values=(*flat.values, *numbers),
     )
 
 

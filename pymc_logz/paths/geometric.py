@@ -12,8 +12,7 @@ from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_logz.arguments import check_choice
-from pymc_logz.graphs.batching import BATCHINGS, batch
+from pymc_logz.graphs.batching import batch
 from pymc_logz.graphs.compiling import bytes_computed
 from pymc_logz.graphs.functions import Kept
 from pymc_logz.graphs.gradients import columns_of_boxes, gradients_of, needs_gradients
@@ -197,7 +196,6 @@ class AnnealingPath:
     """What was made of these densities."""
 
     def __post_init__(self) -> None:
-        check_choice(BATCHINGS, how=self.how)
         object.__setattr__(self, "values", values_of(self.parameters, self.values))
 
     def evaluate(self, rows: TensorVariable) -> Evaluation:
