@@ -284,8 +284,7 @@ def summed_out(whole: FlatModel) -> tuple[FlatModel, DataInputs] | NotSummed:
     )
     flat = FlatModel(
         model,
-        tuple(var.name for var in left),
-        tuple(start[var.name].shape for var in left),
+        {var.name: start[var.name].shape for var in left},
         row,
         log_prior,
         log_target - log_prior,

@@ -135,12 +135,11 @@ def make_generator(model: pm.Model) -> Generator:
     observed = model.replace_rvs_by_values([one.owner.inputs[1] for one in observations])
     # everything as a function of one flat vector of static length, data constant
     start = starting_point(model)
-    names = tuple(var.name for var in model.value_vars)
-    shapes = tuple(start[name].shape for name in names)
+    shapes = {var.name: start[var.name].shape for var in model.value_vars}
     point, everything = at_symbolic_row(model, [*densities, *outputs, *observed])
     everything, _ = with_data_inputs(everything, kept_for(model), constant=True)
     log_prior, log_ratio, *rest = everything
-    flat = FlatModel(model, names, shapes, point, log_prior, log_ratio)
+    flat = FlatModel(model, shapes, point, log_prior, log_ratio)
     outputs, observed = rest[: len(outputs)], rest[len(outputs) :]
     arrays = _values(observed, [observation.name for observation in observations], outputs)
     residual = pt.concatenate(

@@ -37,10 +37,8 @@ class FlatModel:
     """A PyMC model as two log densities of a flat row; what has no word here is as of its path."""
 
     model: pm.Model
-    value_names: tuple[str, ...]
-    """Names of the value variables, in the order of a row."""
-    shapes: tuple[tuple[int, ...], ...]
-    """Shape of each value variable."""
+    shapes: Mapping[str, tuple[int, ...]]
+    """Shape of each value variable by name, in the order of a row."""
     point: TensorVariable
     log_prior: TensorVariable
     """Log prior of the row, Jacobians of the transforms included."""
@@ -62,15 +60,23 @@ class FlatModel:
     @property
     def n_dims(self) -> int:
         """d, the length of a row."""
-        return int(sum(np.prod(shape, dtype=int) for shape in self.shapes))
+        return int(sum(np.prod(shape, dtype=int) for shape in self.shapes.values()))
+
+    @property
+    def columns_by_name(self) -> dict[str, np.ndarray]:
+        """Columns of a row that each value variable takes, in its shape."""
+        columns, end = {}, 0
+        for name, shape in self.shapes.items():
+            start, end = end, end + int(np.prod(shape))
+            columns[name] = np.arange(start, end).reshape(shape)
+        return columns
 
     @property
     def owners(self) -> tuple[str, ...]:
         """Name of the free variable that each entry of a row belongs to."""
         variable = {var.name: str(rv.name) for rv, var in self.model.rvs_to_values.items()}
-        names = [variable[value] for value in self.value_names]
-        sizes = [int(np.prod(shape)) for shape in self.shapes]
-        return tuple(np.repeat(names, sizes).tolist())
+        columns = self.columns_by_name.items()
+        return tuple(variable[value] for value, own in columns for _ in range(own.size))
 
     @property
     def continuous(self) -> np.ndarray:
@@ -113,11 +119,10 @@ def _flat_graph(
         raise ModelError(f"the model has exact observations {names}: {REMEDY}")
     check_model(model, integers=True)
     start = starting_point(model)
-    shapes = tuple(start[var.name].shape for var in model.value_vars)
+    shapes = {var.name: start[var.name].shape for var in model.value_vars}
     if not any(value.size for value in start.values()):
-        named = {name: value.shape for name, value in start.items()}
         raise ModelError(
-            f"the free variables have no entries (their shapes are {named}), so there is nothing "
+            f"the free variables have no entries (their shapes are {shapes}), so there is nothing "
             "to integrate over, and log Z is the log likelihood: model.point_logps()"
         )
     places = {model.rvs_to_values[model[name]]: value for name, value in stand_ins.items()}
@@ -140,7 +145,6 @@ def _flat_graph(
     (log_prior, log_ratio), containers = with_data_inputs(densities, kept)
     flat = FlatModel(
         model,
-        tuple(var.name for var in model.value_vars),
         shapes,
         point,
         log_prior,

@@ -90,10 +90,9 @@ class PriorDraws:
             warn(f"whether the priors integrate to one could not be checked: {self.obstacle}")
             return 0.0, 0.0
         self(rng, 256)
-        if not self.n_outside and not self.n_rounded:
-            return 0.0, 0.0
-        # an error of log Z of at most 0.01 for shares above 0.4
-        self(rng, 2**14 if self.vectorized else 2**10)
+        if self.n_outside or self.n_rounded:
+            # an error of log Z of at most 0.01 for shares above 0.4
+            self(rng, 2**14 if self.vectorized else 2**10)
         if not self.n_outside:
             return 0.0, 0.0
         self.warn_of_share()

@@ -65,7 +65,7 @@ def posterior_rows(
             "better than a bridge. Use pymc_logz.evidence(tree)"
         )
     check_data(tree, flat)
-    posterior = checked_variables(posterior, flat.model, flat.value_names)
+    posterior = checked_variables(posterior, flat.model, flat.shapes)
     n_chains, n_draws = posterior.sizes["chain"], posterior.sizes["draw"]
     _check_size(n_chains, n_draws, flat.n_dims)
     _check_stats(tree)
