@@ -18,7 +18,7 @@ from pymc_logz.graphs.functions import settings_key
 from pymc_logz.graphs.gradients import gradients_of
 from pymc_logz.models.flat import FlatModel, model_path, unconstrain
 from pymc_logz.models.preparation import Prepared
-from pymc_logz.paths.geometric import AnnealingPath
+from pymc_logz.paths.geometric import AnnealingPath, no_draws
 
 ROWS_PER_CALL = 512
 
@@ -69,7 +69,7 @@ def _compiled_rows(
     flat: FlatModel, compile_kwargs: Mapping[str, Any] | None, batching: str
 ) -> tuple[Compiled, str]:
     """The densities of rows as a function, and how the rows are batched."""
-    path = replace(model_path(flat, _no_draws), how=batching, has_gradients=False)
+    path = replace(model_path(flat, no_draws), how=batching, has_gradients=False)
     # of what each row brings: its values, and its data if it has any. A fixed number of rows, so
     # that backends compile one shape only
     widths = [flat.n_dims, *([] if flat.data is None else [flat.data.type.shape[0]])]
@@ -87,10 +87,6 @@ def _compiled_rows(
         (lambda: graph(replace(path, how="row"))) if path.may_turn else None,
     )
     return compiled, "row" if compiled.is_alternative else path.batching
-
-
-def _no_draws(rng: np.random.Generator, n: int) -> np.ndarray:
-    raise NotImplementedError("only densities are wanted")
 
 
 def lacks_gradient(flat: FlatModel, columns: tuple[int, ...] | None = None) -> str | None:

@@ -295,6 +295,11 @@ class AnnealingPath:
         return batch(self.point, outputs, self.n_dims, self.how, self.data, self.parameters)
 
 
+def no_draws(rng: np.random.Generator, n: int) -> np.ndarray:
+    """Draws of a reference where there are none to be made."""
+    raise NotImplementedError("draws of the reference are made where the run was started")
+
+
 def values_of(parameters: Sequence[TensorVariable], values: Sequence[Any]) -> tuple[Any, ...]:
     """Values as arrays of the parameters' types; a `ValueError` if they are not of them."""
     if len(values) != len(parameters):
