@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what editors and type checkers see; at run time names load when first used
     from pymc_logz import energies, estimators, kernels
-    from pymc_logz.bits.reverse_annealing import raise_log_likelihood
+    from pymc_logz.bits.sampling import raise_log_likelihood
     from pymc_logz.choosing.evidence import evidence
     from pymc_logz.citations import cite
     from pymc_logz.errors import (
@@ -98,7 +98,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "bits.reverse_annealing": ("raise_log_likelihood",),
+    "bits.sampling": ("raise_log_likelihood",),
     "choosing.evidence": ("evidence",),
     "citations": ("cite",),
     "errors": tuple(name for name in __all__ if name.endswith(("Error", "Warning"))),

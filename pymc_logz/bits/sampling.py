@@ -1,10 +1,9 @@
-"""How energies made of bits are sampled: what `ForeignModel.runs` asks for.
+"""How energies made of bits are sampled: what `ForeignModel.runs` asks for, and RAISE.
 
-Annealed rows go from independent bits to the energy, or through other machines on the way: from one
-to the next along a geometric path, their log weights added up. Which machines those are changes the
-error and nothing else: `pymc_logz.energies.moment_averaged` makes some whose moments lie between
-those of the two ends. See Grosse, Maddison & Salakhutdinov (2013), Annealing between distributions
-by averaging moments, section 5; Carlson et al. (2016), section 2.1, arXiv 1603.01912.
+Annealed rows go from independent bits to the energy, or through other machines on the way (see
+`pymc_logz.energies.moment_averaged`): from one to the next along a geometric path, their log
+weights added up. See Carlson et al. (2016), section 2.1, arXiv 1603.01912. RAISE goes the other
+way, from data under a machine.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,11 +13,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import xarray as xr
+from scipy.special import expit
 
+from pymc_logz.arguments import check_whole
 from pymc_logz.bits.energies import BernoulliRBM, BinaryEnergy
 from pymc_logz.bits.paths import BlockGibbs, path_between
 from pymc_logz.estimators import importance_log_z
 from pymc_logz.hais.directions import Directions, bayes_factor, factor_dataset
+from pymc_logz.hais.results import annealing_dataset
 from pymc_logz.hais.run import collect, run_subject
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.base import Kernel
@@ -28,12 +30,14 @@ from pymc_logz.models.flat import stacked
 from pymc_logz.references.reference import Reference
 from pymc_logz.runners.anneal import Annealed, Plan, anneal, of_rows
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.progress import line, report_beta
+from pymc_logz.runners.progress import line, report_beta, report_count
 from pymc_logz.runners.running import finished, run_tasks
 from pymc_logz.runners.temper import TemperBlock
 from pymc_logz.seeds import spawn_generators
 from pymc_logz.tempered import run as tempered
 from pymc_logz.tempered.settings import TemperedSettings
+from pymc_logz.trees.kinds import PER_DATUM
+from pymc_logz.trees.layout import evidence_of_rows, make_tree, run_attrs
 from pymc_logz.trees.posterior import posterior_of
 
 PARAMETERS = ("weights", "visible_bias", "hidden_bias")
@@ -80,15 +84,6 @@ def even_plan(betas: np.ndarray, n_dims: int) -> Plan:
     return Plan(betas, np.ones(betas.size), np.broadcast_to(1.0, (betas.size, n_dims)))
 
 
-def energy_draws(energy: BinaryEnergy, tree: xr.DataTree) -> np.ndarray:
-    """Rows (n, d) of a tree's group ``posterior``; a ValueError if it is of something else."""
-    group = posterior_of(tree, "posterior_draws")
-    missing = [variable for variable in energy.variables if variable not in group]
-    if missing:
-        raise ValueError(f"posterior_draws has no {missing} in its group 'posterior'")
-    return energy.rows(stacked(group, energy.variables))
-
-
 def placed(energy: BinaryEnergy, block: Block, call: Call) -> Planned:
     """The temperatures asked for: those given, so many evenly spaced, or as a pilot places them."""
     settings, rng = call.settings, call.rngs.pilot
@@ -117,7 +112,12 @@ def run_hais(
         with line("Compiling the model"):
             subject = subject_of(energy, call)
             subject.block.compile()
-            rows = None if posterior_draws is None else energy_draws(energy, posterior_draws)
+        rows = None
+        if posterior_draws is not None:
+            group = posterior_of(posterior_draws, "posterior_draws")
+            if missing := [name for name in energy.variables if name not in group]:
+                raise ValueError(f"posterior_draws has no {missing} in its group 'posterior'")
+            rows = energy.rows(stacked(group, energy.variables))
 
         def plan(call: Call) -> Planned:
             return call.planned_once(subject, "plan", partial(placed, energy, subject.block, call))
@@ -245,9 +245,7 @@ class FollowedMachine:
 
     def placed(self, call: Call) -> Planned:
         """As a tempered run places them."""
-        settings = call.settings
-        block = Block(self.model.path, settings.kernel, settings.pilot_rows, call.compile_kwargs)
-        return placed(self.model, block, call)
+        return placed(self.model, subject_of(self.model, call).block, call)
 
 
 def followed(energy: BinaryEnergy, names: Sequence[str] | None) -> FollowedMachine:
@@ -261,3 +259,133 @@ def followed(energy: BinaryEnergy, names: Sequence[str] | None) -> FollowedMachi
     if not chosen or not set(chosen) <= set(PARAMETERS):
         raise ValueError(f"data={names!r} must name what changes, among {list(PARAMETERS)}")
     return FollowedMachine(energy, chosen)
+
+
+def raise_log_likelihood(
+    model: BernoulliRBM,
+    data: Any,
+    *,
+    draws: int = 16,
+    betas: int | np.ndarray = 1000,
+    random_seed: Any = None,
+    progressbar: bool = True,
+    compile_kwargs: Mapping[str, Any] | None = None,
+) -> xr.DataTree:
+    """Log likelihood of data under a Boltzmann machine, low on average, by annealing from the data.
+
+    Annealed estimates of log Z are low on average, so a log likelihood made with one is too high: a
+    poor run makes the machine look good. Here particles start at the data, with hidden units drawn
+    given them, and are annealed back. That estimates without bias how probable each datum is among
+    particles that were annealed forward along the same temperatures, so that its log is low on
+    average (reverse annealed importance sampling estimator, RAISE).
+
+    With enough temperatures, these are distributed as the machine is. With fewer,
+    their distribution is smoother, and may fit data better that the machine itself fits poorly:
+    then the result is above the machine's own log likelihood. For data drawn from the machine it is
+    below, and encloses it together with `sample_hais`. Compare two numbers of temperatures
+    (``betas``) to see which it is.
+
+    Parameters
+    ----------
+    model
+        As of `energies.bernoulli_rbm`.
+    data
+        Visible units, shape (N, M), zeros and ones.
+    draws
+        Annealed particles for each datum, at least 2.
+    betas
+        An integer K is a schedule of K equal steps; an increasing array from 0 to 1 is taken as
+        it is.
+    random_seed, progressbar, compile_kwargs
+        As in `sample_hais`.
+
+    Returns
+    -------
+    xarray.DataTree
+        Groups ``evidence`` (``log_z``, here log p of each datum in nats, along ``data_row``, with
+        status ``"lower_end"``) and ``annealing``. Its attributes ``mean_log_likelihood`` and
+        ``mean_mcse`` are those of the mean over data, and ``log_z_upper`` the log Z that goes with
+        it, high on average if the data are draws of the machine.
+
+    Raises
+    ------
+    TypeError
+        If the model is something else.
+    ValueError
+        If data are no rows of zeros and ones, or another argument is outside its range.
+
+    References
+    ----------
+    Burda, Grosse & Salakhutdinov (2015), Accurate and conservative estimates of MRF log-likelihood
+    using reverse annealing, arXiv 1412.8566; section 3.2 of Carlson et al. (2016), arXiv
+    1603.01912.
+
+    Examples
+    --------
+    .. code-block:: python
+
+        import numpy as np
+        import pymc_logz as lz
+
+        rng = np.random.default_rng(1)
+        test = rng.random((20, 6)) < 0.3  # bits
+        rbm = lz.energies.bernoulli_rbm(rng.normal(0, 0.5, (6, 3)), np.zeros(6), np.zeros(3))
+        low = lz.raise_log_likelihood(rbm, test, random_seed=1)
+        low["evidence"].attrs["mean_log_likelihood"]
+        high = rbm.log_visible(test).mean() - lz.sample_hais(model=rbm)["evidence"]["log_z"]
+    """
+    if not isinstance(model, BernoulliRBM):
+        raise TypeError(
+            f"model is of type {type(model).__name__}, but must be a machine whose hidden units "
+            "can be drawn given data: pymc_logz.energies.bernoulli_rbm(...)"
+        )
+    visible, n_visible = np.asarray(data, dtype=float), len(model.visible_bias)
+    if visible.ndim != 2 or not visible.size or visible.shape[1] != n_visible:
+        raise ValueError(f"data has shape {visible.shape}, and must have shape (N, {n_visible})")
+    if not np.isin(visible, (0.0, 1.0)).all():
+        raise ValueError("data must be zeros and ones; round or threshold them first")
+    check_whole(2, draws=draws)
+    settings = HaisSettings.asked(
+        draws=draws, chains=1, betas=betas, kernel=BlockGibbs(), reference="prior"
+    )
+    ladder = settings.ladder()
+    if ladder is None:
+        raise ValueError(f"betas={betas!r} must be an integer or an array: there is no pilot")
+    plan = even_plan(ladder, model.n_sites).reverse()
+    with begun(settings, random_seed, progressbar, compile_kwargs) as call:
+        block = subject_of(model, call).block
+        block.compile()
+        call.watch.end("compile_time")
+        rows, rng = np.repeat(visible, draws, axis=0), call.rngs.run
+        odds = model.hidden_bias + rows @ model.weights
+        hidden = (rng.random(odds.shape) < expit(odds)).astype(float)
+        report = report_count(call.progress, "Annealing back", plan.n_temperatures)
+        run = anneal(block, plan, np.concatenate([rows, hidden], axis=1), rng, report)
+    call.watch.end("sampling_time")
+    own, cost = {"n_temperatures": plan.n_temperatures}, call.watch.cost(block)
+    attrs = run_attrs(block.compiled, block.path.batching, 1.0, cost, **own)
+    groups = {
+        "evidence": _evidence(model, visible, run, attrs),
+        "annealing": annealing_dataset([run], plan),
+    }
+    asked = {**settings.record(), "method": "raise_log_likelihood", "energy": model.name}
+    return make_tree(groups, {**asked, **attrs}, PER_DATUM)
+
+
+def _evidence(
+    model: BernoulliRBM, visible: np.ndarray, run: Annealed, attrs: Mapping[str, Any]
+) -> xr.Dataset:
+    log_visible = model.log_visible(visible)
+    pairs = zip(run.log_weight.reshape(len(visible), -1), log_visible, strict=True)
+    found = [importance_log_z(w, log_z_reference=f, method="raise") for w, f in pairs]
+    # nothing speaks against weights of these but their number, and they are low on average
+    low = ("ok", "few_rows")
+    estimates = [replace(one, status="lower_end") if one.status in low else one for one in found]
+    log_p, mcse = (np.array([getattr(one, of) for one in estimates]) for of in ("log_z", "mcse"))
+    of_mean = {
+        "mean_log_likelihood": float(log_p.mean()),
+        "mean_mcse": float(np.sqrt((mcse**2).sum()) / len(mcse)),
+        "log_z_upper": float(log_visible.mean() - log_p.mean()),
+    }
+    coords = {"data_row": np.arange(len(visible))}
+    return evidence_of_rows(estimates, "data_row", coords, {**attrs, **of_mean})

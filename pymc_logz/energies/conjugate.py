@@ -163,11 +163,7 @@ def labelled_mixture(
 
 
 def beta_bernoulli(
-    n: int = 100,
-    successes: int = 50,
-    a: float = 1.0,
-    b: float = 1.0,
-    initval: float | None = None,
+    n: int = 100, successes: int = 50, a: float = 1.0, b: float = 1.0, initval: float | None = None
 ) -> Energy:
     """Probability of success of a coin: Beta prior, a sequence of Bernoulli observations.
 

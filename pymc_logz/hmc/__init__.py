@@ -1,19 +1,181 @@
-"""Hamiltonian Monte Carlo with many chains at once."""
+"""Hamiltonian Monte Carlo with many chains at once: a pilot, a tuning, draws with all frozen."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 
-from pymc_logz.hmc.run import HmcSettings, run_hmc
-from pymc_logz.models.context import model_from, written_as
+from pymc_logz.arguments import (
+    check_below_one,
+    check_positive,
+    check_probability,
+    check_share,
+    check_whole,
+)
+from pymc_logz.errors import says_if_interrupted, warn
+from pymc_logz.kernels.base import MAX_STEPS, Move
+from pymc_logz.kernels.hamiltonian import Hamiltonian
+from pymc_logz.kernels.tuning import MAX_STEP_SIZE, MIN_STEP_SIZE
+from pymc_logz.models.context import model_from, model_labels, written_as
+from pymc_logz.models.flat import FlatModel, constrain, model_path
+from pymc_logz.models.preparation import prepare
+from pymc_logz.pilot.population import ROWS_TO_CORRELATE, Stages, run_pilot
+from pymc_logz.pilot.scales import population_correlation, population_scale
+from pymc_logz.pilot.settings import RunSettings
+from pymc_logz.references.reference import check_start
+from pymc_logz.runners.block import Block
+from pymc_logz.runners.moves_of_rows import Stopwatch
+from pymc_logz.runners.progress import line, progress_bar, report_beta, report_count
+from pymc_logz.seeds import generators_from
+from pymc_logz.trees.doubts import MAX_DIVERGENT_SHARE
+from pymc_logz.trees.kinds import HMC
+from pymc_logz.trees.layout import data_datasets, dataset_of, make_tree, with_units
 
 if TYPE_CHECKING:
     import pymc as pm
 
 
+@dataclass
+class StepSize:
+    """A step size that follows a moving average of acceptance rates, until it is frozen.
+
+    As of the Theano Development Team (2013), Deep Learning Tutorials, Hybrid Monte-Carlo Sampling,
+    https://github.com/lisa-lab/DeepLearningTutorials.
+    """
+
+    now: float
+    """Step size of the next move, in units of the scales."""
+    target_accept: float
+    average: float
+    """Moving average of the mean acceptance rate of all chains."""
+
+    def update(self, acceptance_rate: float, past: float = 0.9, change: float = 0.02) -> None:
+        """Follow the mean acceptance rate of the chains in one move."""
+        self.average = past * self.average + (1.0 - past) * acceptance_rate
+        factor = 1.0 + (change if self.average > self.target_accept else -change)
+        self.now = float(np.clip(self.now * factor, MIN_STEP_SIZE, MAX_STEP_SIZE))
+
+
+def scale_of_chains(position: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """Scale from where chains (n, d) are; with correlations if they are enough."""
+    n, d = position.shape
+    alike = np.full(n, 1.0 / n)
+    lengths = before if before.ndim == 1 else np.sqrt((before**2).sum(axis=1))
+    scale = population_scale(position, alike, lengths)
+    if before.ndim == 1:
+        return scale
+    if n < ROWS_TO_CORRELATE * d:
+        return before * (scale / lengths)[:, None]
+    return scale[:, None] * population_correlation(position, alike)
+
+
+class Chains:
+    """Chains on their way from where a pilot ended, with the settings that it ended with."""
+
+    def __init__(
+        self, block: Block, stages: Stages, settings: "HmcSettings", rng: np.random.Generator
+    ) -> None:
+        self.block, self.jitter, self.rng = block, settings.jitter, rng
+        self.scale = stages.scale[-1]
+        if stages.correlation is not None:
+            self.scale = self.scale[:, None] * stages.correlation[-1]
+        aim = settings.target_accept
+        self.step = StepSize(float(stages.step_size[-1]), aim, aim)
+        # all chains of a superchain start at one row of the pilot
+        assert stages.end is not None
+        shape = settings.superchains, stages.end.shape[1]
+        start = np.repeat(np.resize(rng.permutation(stages.end), shape), settings.members, axis=0)
+        self.state = block.initial_state(start)
+        self.move(0.0, 1.0)  # which evaluates the start
+
+    def move(self, step_size: float, refreshment: float | None = None) -> np.ndarray:
+        """One move of all chains at beta = 1; their acceptance rates, shape (n,)."""
+        step_sizes, renewed = np.array([step_size]), np.array([refreshment])
+        if refreshment is None:
+            renewed = self.block.kernel.refreshment_for(step_sizes)
+        move = Move(np.ones(1), step_sizes, self.scale[None], renewed)
+        self.state, trace = self.block.run(self.state, move, self.rng)
+        return trace.acceptance_rate[0]
+
+    def jittered(self) -> float:
+        """A step size near the one that is tuned."""
+        return self.step.now * float(self.rng.uniform(1.0 - self.jitter, 1.0 + self.jitter))
+
+    def tune(self, n_moves: int, report: Callable[[int], None]) -> None:
+        """Make moves that find the step size, and at three times the scales."""
+        kernel = self.block.kernel
+        at = {int(part * n_moves) for part in (0.25, 0.5, 0.75)}
+        for i in range(n_moves):
+            if i in at and kernel.scale is None:
+                self.scale = scale_of_chains(np.asarray(self.state.position), self.scale)
+            accepted = self.move(self.jittered())
+            if kernel.step_size is None:
+                self.step.update(float(accepted.mean()))
+            report(1)
+
+    def draw(self, n_draws: int, report: Callable[[int], None]) -> tuple[np.ndarray, ...]:
+        """Positions (chains, draws, d), log densities up to log Z, and acceptance rates."""
+        # everything is frozen; an interrupt keeps what there is
+        kept: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        try:
+            for _ in range(n_draws):
+                accepted = self.move(self.jittered())
+                evaluation = self.state.evaluation
+                log_density = np.add(*map(np.asarray, evaluation[:2]))
+                kept.append((np.asarray(self.state.position), log_density, accepted))
+                report(1)
+        except KeyboardInterrupt:
+            if not kept:
+                raise
+            warn(f"interrupted: {len(kept)} of {n_draws} draws of each chain are there, and kept")
+        return tuple(np.stack(part, axis=1) for part in zip(*kept, strict=True))
+
+
+@dataclass(frozen=True)
+class HmcSettings:
+    """Arguments of `pymc_logz.sample_hmc`; see there for the meaning of each."""
+
+    draws: int
+    chains: int
+    tune: int
+    superchains: int
+    n_steps: int
+    refreshment: float
+    step_size: float | None
+    scale: float | tuple[float, ...] | None
+    target_accept: float
+    jitter: float
+
+    def __post_init__(self) -> None:
+        check_whole(1, draws=self.draws, tune=self.tune)
+        check_whole(2, superchains=self.superchains)
+        check_whole(1, chains=self.chains)
+        check_whole(1, MAX_STEPS, n_steps=self.n_steps)
+        check_share("of the momentum variance", refreshment=self.refreshment)
+        check_probability(target_accept=self.target_accept)
+        check_below_one(jitter=self.jitter)
+        check_positive(one=True, step_size=self.step_size)
+        if self.chains % self.superchains:
+            near = self.superchains * max(1, self.members)
+            raise ValueError(
+                f"chains={self.chains} must be a multiple of superchains={self.superchains}, such "
+                f"as {near}, since each of these has as many chains"
+            )
+
+    @property
+    def members(self) -> int:
+        """Chains of a superchain."""
+        return self.chains // self.superchains
+
+
+RANKED_DRAWS = 4
+"""Draws of a chain from which on ArviZ ranks them."""
+
+
 @written_as("sample_hmc(model=model)")
+@says_if_interrupted("chains were being made ready")
 def sample_hmc(
     draws: int = 100,
     chains: int = 128,
@@ -131,4 +293,108 @@ def sample_hmc(
         jitter=jitter,
     )
     model = model_from(model, "sample_hmc(model=model)")
-    return run_hmc(model, settings, random_seed, progressbar, compile_kwargs)
+    watch, rngs = Stopwatch(), generators_from(random_seed)
+    with progress_bar(progressbar) as progress:
+        with line("Compiling the model"):
+            prepared = prepare(model, rngs.checks)
+            path = model_path(prepared.flat, prepared.prior)
+            asked = Hamiltonian(n_steps, refreshment, step_size, settings.scale)
+            kernel = RunSettings(kernel=asked).kernel_for(path.n_dims)
+            # more chains together no longer gain, and need more memory; with one move in a call
+            # all points on the way are seen
+            n_rows = min(chains, RunSettings.pilot_rows)
+            block = Block(path, kernel, n_rows, compile_kwargs, most_moves=1)
+            block.compile()
+        watch.end("compile_time")
+        rows = prepared.prior(rngs.pilot, RunSettings.pilot_rows)
+        check_start(prepared, block, rows)
+        aim, report = target_accept, report_beta(progress)
+        stages = run_pilot(
+            block, rows, rngs.pilot, target_accept=aim, tune=RunSettings.tune, report=report
+        )
+        moving = Chains(block, stages, settings, rngs.run)
+        moving.tune(tune, report_count(progress, f"Tuning {chains} chains", tune))
+        watch.end("tuning_time", block.work)
+        kept = moving.draw(draws, report_count(progress, f"Sampling {chains} chains", draws))
+        watch.end("sampling_time")
+        found = {"step_size": moving.step.now, "backend": block.compiled.backend}
+        found |= watch.cost(block)
+        with line("Collecting the draws"):
+            return collect(prepared.flat, kept, settings, found)
+
+
+def collect(
+    flat: FlatModel, kept: Sequence[np.ndarray], settings: HmcSettings, found: Mapping[str, Any]
+) -> xr.DataTree:
+    """The DataTree of a run."""
+    position, log_density, acceptance_rate = kept
+    _, n_draws, n_dims = position.shape
+    values = constrain(flat, position)
+    members = np.repeat(np.arange(settings.superchains), settings.members)
+    at = {"superchain": ("chain", members)}
+    # more chains than draws are usual here
+    labels = {**model_labels(flat.model), "check_conventions": False}
+    posterior = dataset_of(values, **labels).assign_coords(at)
+    # an energy error of 700 nats: those that PyMC has, 1,000, are zero in double precision
+    diverging = ~(acceptance_rate >= 1e-304)
+    of_draws = {"lp": log_density, "acceptance_rate": acceptance_rate, "diverging": diverging}
+    of_run = with_units(dataset_of(of_draws, check_conventions=False)).assign_coords(at)
+    rhat = nested_rhat(posterior, [var.name for var in flat.model.free_RVs], members)
+    of_run.attrs |= {"rhat_nested": rhat, **found}
+    limit = largest_rhat(settings, n_draws, n_dims)
+    if not rhat <= limit:
+        warn(
+            f"nested R-hat is {rhat:.3g}, above {limit:.3g}: chains still depend on where they "
+            f"started. Use a larger tune than {settings.tune}, more n_steps than "
+            f"{settings.n_steps}, or see whether the posterior has several modes (sample_tempered)"
+        )
+    if diverging.mean() > MAX_DIVERGENT_SHARE:
+        warn(
+            f"{diverging.sum()} of {diverging.size} trajectories diverged: a part of the posterior "
+            "may be missing. Use a larger target_accept, or another parametrisation"
+        )
+    groups = {"posterior": posterior, "sample_stats": of_run, **data_datasets(flat)}
+    return make_tree(groups, {"method": "hmc", **asdict(settings), **found}, HMC)
+
+
+def largest_rhat(settings: HmcSettings, n_draws: int, n_dims: int) -> float:
+    """Nested R-hat up to which chains are taken to have forgotten where they started."""
+    # independent draws, one of each chain, would be as far apart on average; where there are hardly
+    # more, one of d variables would be with a probability of 1 in 1,000
+    n_points, members, apart = settings.superchains, settings.members, 1.0
+    if n_draws < RANKED_DRAWS and members > 1:
+        # takes a third of a second, and most who import this module never get here
+        from scipy import stats
+
+        apart = float(stats.f.isf(1e-3 / n_dims, n_points - 1, n_points * (members - 1)))
+    return max(1.01, float(np.sqrt(1.0 + apart / members)))
+
+
+def nested_rhat(posterior: xr.Dataset, names: list[str], members: np.ndarray) -> float:
+    """The largest nested R-hat of these variables; 1 if none of them varies."""
+    if posterior.sizes["draw"] < RANKED_DRAWS:
+        arrays = [posterior[name].transpose("chain", "draw", ...).to_numpy() for name in names]
+        arrays = [array.reshape(*array.shape[:2], -1) for array in arrays]
+        found = [plain_nested_rhat(array, members) for array in arrays]
+    else:
+        from arviz_stats import rhat_nested
+
+        with np.errstate(divide="ignore", invalid="ignore"):  # chains that never moved
+            ranked = rhat_nested(posterior[names], superchain_ids=members.tolist())
+        found = [np.ravel(ranked[name].values) for name in names]
+    return float(np.nanmax(np.concatenate(found), initial=1.0))
+
+
+def plain_nested_rhat(draws: np.ndarray, members: np.ndarray) -> np.ndarray:
+    """Nested R-hat (k,) of draws (chains, draws, k): Margossian et al. (2024), equations 6 to 8."""
+    each = [draws[members == one] for one in np.unique(members)]
+    means = [one.mean(axis=1) for one in each]
+    between = np.var([one.mean(axis=0) for one in means], axis=0, ddof=1)
+    within = np.zeros(draws.shape[2])
+    for one, mean in zip(each, means, strict=True):
+        if len(mean) > 1:
+            within += mean.var(axis=0, ddof=1) / len(each)
+        if draws.shape[1] > 1:
+            within += one.var(axis=1, ddof=1).mean(axis=0) / len(each)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.sqrt(1.0 + between / within)

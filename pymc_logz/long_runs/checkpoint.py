@@ -11,6 +11,7 @@ import shutil
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -56,15 +57,12 @@ class Keeper:
         self._failed = False
         self.is_whole = True
         """Whether all chains have come to their ends so far."""
-        self._lock: Any = None
 
     @classmethod
+    @contextmanager
     def opened(
-        cls,
-        path: Path,
-        identity: Mapping[str, Any],
-        begun: Mapping[str, Any] | None = None,
-    ) -> "Keeper":
+        cls, path: Path, identity: Mapping[str, Any], begun: Mapping[str, Any] | None = None
+    ) -> Iterator["Keeper"]:
         """The checkpoint of this run, made now if there is none; an error if it is of another run.
 
         ``identity`` is all that the bits of the run depend on; records of what it is begun with are
@@ -76,22 +74,21 @@ class Keeper:
             if not path.exists():
                 keeper._create(identity, begun or {})
             found = header_of(path)
-            keeper._take_lock()
+            lock = locked(path)
         except OSError as error:  # which comes before any work: nothing is lost by an end here
             raise CheckpointError(
                 f"checkpoint={str(path)!r} cannot be written to ({error}): give a path where there "
                 "is room, and that may be written to"
             ) from error
-        differs = list(differences(found["identity"], identity))
-        if differs:
-            keeper.close()
-            raise CheckpointError(
-                f"checkpoint={str(path)!r} is of another run: {'; '.join(differs)}. Call with what "
-                "it was begun with, or give another path; to start anew, delete it"
-            )
-        for left in (*path.glob(f"{WRITING}*"), *path.parent.glob(f"{path.name}{WRITING}*")):
-            shutil.rmtree(left, ignore_errors=True)
-        return keeper
+        with lock:
+            if differs := list(differences(found["identity"], identity)):
+                raise CheckpointError(
+                    f"checkpoint={str(path)!r} is of another run: {'; '.join(differs)}. Call with "
+                    "what it was begun with, or give another path; to start anew, delete it"
+                )
+            for left in (*path.glob(f"{WRITING}*"), *path.parent.glob(f"{path.name}{WRITING}*")):
+                shutil.rmtree(left, ignore_errors=True)
+            yield keeper
 
     def _create(self, identity: Mapping[str, Any], begun: Mapping[str, Any]) -> None:
         import zarr
@@ -108,33 +105,6 @@ class Keeper:
             shutil.rmtree(new, ignore_errors=True)
             if not (isinstance(error, OSError) and self.path.exists()):  # someone else was first
                 raise
-
-    def _take_lock(self) -> None:
-        try:
-            import fcntl
-        except ImportError:  # Windows has none
-            return
-        self._lock = open(self.path / LOCK, "w")  # noqa: SIM115
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self.close()
-            raise CheckpointError(
-                f"checkpoint={str(self.path)!r} is in use by another run: wait until that has "
-                "ended, or give another path"
-            ) from None
-
-    def close(self) -> None:
-        """Let others use the checkpoint."""
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
-
-    def __enter__(self) -> "Keeper":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def numbered(self, name: str) -> str:
         """The name with a number behind it: how often it has come up in this call."""
@@ -186,11 +156,6 @@ class Keeper:
                 if number < chain.n_states - 1:
                     shutil.rmtree(self.path / f"{name}.{number:06d}", ignore_errors=True)
 
-    def finish(self) -> None:
-        """Note that the run is at its end, if it is."""
-        if self.is_whole:
-            self.write("finished", True)
-
     def chain(self, name: str) -> tuple[Any, list[Any]] | None:
         """Where a chain is, and the parts of its draws; None if none of it can be read."""
         chain = self._chains[name] = _Chain()
@@ -239,6 +204,24 @@ class Keeper:
                 f"{str(error)[:200]}), and is made again"
             )
             return None
+
+
+def locked(path: Path) -> AbstractContextManager[Any]:
+    """A file of a checkpoint that only one run may hold open."""
+    try:
+        import fcntl
+    except ImportError:  # Windows has none
+        return nullcontext()
+    file = open(path / LOCK, "w")  # noqa: SIM115
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise CheckpointError(
+            f"checkpoint={str(path)!r} is in use by another run: wait until that has ended, or "
+            "give another path"
+        ) from None
+    return file
 
 
 def begun_with(path: Path, name: str) -> Any:

@@ -53,13 +53,17 @@ def identity_of_call(
     else:
         model = {"name": what.name, "values": list(map(digest_of, compiled.path.values))}
     seed = json.dumps(rng.bit_generator.state, default=lambda array: array.tolist())
+    versions = {}
+    for name in LIBRARIES_OF_BITS:
+        with suppress(PackageNotFoundError):
+            versions[name] = version(name)
     return {
         "settings": {key: as_text(value) for key, value in settings.items()},
         "model": model,
         "random_seed": _digest(seed.encode()),
         "backend": "of each model" if compiled is None else compiled.compiled.backend,
         "machine": platform.machine(),
-        "versions": versions(),
+        "versions": versions,
     }
 
 
@@ -94,15 +98,6 @@ def request_of(settings: Any, compiled: Any) -> dict[str, Any]:
     except TypeError:  # a kernel of the user's own, a mode, draws for a reference
         return {}
     return record
-
-
-def versions() -> dict[str, str]:
-    """Versions of libraries on which bits may depend."""
-    found = {}
-    for name in LIBRARIES_OF_BITS:
-        with suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
 
 
 def identity_of_model(flat: FlatModel) -> dict[str, Any]:

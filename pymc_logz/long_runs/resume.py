@@ -258,12 +258,11 @@ def extend(
     settings = replace(
         settings, cores=default_cores(cores, settings.chains, executor), running=running
     )
-    options = {
-        "random_seed": rng,
-        "progressbar": progressbar,
-        "compile_kwargs": request["compile_kwargs"],
-    }
     if isinstance(model, ForeignModel):
-        return getattr(model.runs, run.__name__)(model, settings, **options)
-    found = model_from(model, "extend(idata, model, draws=...)")
-    return run(found, settings, **options)
+        run = getattr(model.runs, run.__name__)
+    else:
+        model = model_from(model, "extend(idata, model, draws=...)")
+    compile_kwargs = request["compile_kwargs"]
+    return run(
+        model, settings, random_seed=rng, progressbar=progressbar, compile_kwargs=compile_kwargs
+    )

@@ -72,7 +72,8 @@ class LongRunning(Running):
         begun = {SEED: self.seed, REQUEST: {} if given else request_of(settings, of_what[1])}
         with Keeper.opened(self.checkpoint, identity, begun) as keeper:
             yield replace(self, keeper=keeper)
-            keeper.finish()
+            if keeper.is_whole:
+                keeper.write("finished", True)
 
     def run(
         self,

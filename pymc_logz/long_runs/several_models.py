@@ -3,7 +3,7 @@
 import os
 import threading
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -140,10 +140,7 @@ def evidence_of_models(
     running, random_seed = running_for(executor, checkpoint, None, None, False, random_seed)
     rng = random_generator(random_seed)
     own = {"method": "evidence_of_models", "order": ", ".join(map(repr, models)), **kwargs}
-    with (
-        running.kept(own, models, None, rng) as running,
-        progress_bar(progressbar) as progress,
-    ):
+    with running.kept(own, models, None, rng) as running, progress_bar(progressbar) as progress:
         report = report_count(progress, "Models", len(models))
         generators = spawn_generators(rng, len(models))
         found = _Found(list(models), running.keeper, report)
@@ -154,11 +151,8 @@ def evidence_of_models(
         }
         try:
             with noting_interrupts() as found.was_interrupted:
-                if executor is None:
-                    for name, task in tasks.items():
-                        found.take(name, naming(name, task))
-                else:
-                    _by_others(tasks, executor, found.take)
+                for name, one in _answers(tasks, executor):
+                    found.take(name, one)
         except KeyboardInterrupt:
             if not found.done:
                 raise
@@ -210,13 +204,14 @@ def _within(
     return given
 
 
-def _by_others(
-    tasks: Mapping[str, ModelTask], executor: Any, take: Callable[[str, Found], None]
-) -> None:
-    """Take what comes of all tasks; those of workers that were lost are done again."""
+def _answers(tasks: Mapping[str, ModelTask], executor: Any) -> Iterator[tuple[str, Found]]:
+    """What comes of all tasks; those of workers that were lost are done again."""
+    if executor is None:
+        for name, task in tasks.items():
+            yield name, naming(name, task)
+        return
     workers = Workers(executor, 1, lambda name: workers.submit(name, tasks[name]))
     with workers:
         for name, task in tasks.items():
             workers.submit(name, task)
-        for name, found in workers.answers():
-            take(name, found)
+        yield from workers.answers()

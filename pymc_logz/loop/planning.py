@@ -21,14 +21,7 @@ from pymc_logz.errors import says_if_interrupted
 from pymc_logz.estimators import LogZEstimate, importance_log_z
 from pymc_logz.kernels.compose import for_variables
 from pymc_logz.loop.components import components_of
-from pymc_logz.loop.frozen import (
-    Planned,
-    make_plan,
-    n_followed,
-    plan_of_one_step,
-    refine,
-    walk,
-)
+from pymc_logz.loop.frozen import Planned, make_plan, n_followed, plan_of_one_step, refine, walk
 from pymc_logz.loop.lacking_modes import can_climb, lacking_modes, modes_of_heavy
 from pymc_logz.loop.looking import Look, given_reference, look_around
 from pymc_logz.loop.widening import LEAST, N_TRIED, OF_MODE, add_draws, add_modes, searched
@@ -42,12 +35,7 @@ from pymc_logz.references.blend import Blend, Part, Prior, Target
 from pymc_logz.references.conditional import has_conditional_normals
 from pymc_logz.references.marginal_peaks import Start, highest_marginal, looked_wider
 from pymc_logz.references.matrices import Bands
-from pymc_logz.references.nested import (
-    OF_NESTED,
-    conditional_at_peak,
-    has_one_mode,
-    nested_laplace,
-)
+from pymc_logz.references.nested import OF_NESTED, conditional_at_peak, has_one_mode, nested_laplace
 from pymc_logz.references.reference import Reference
 from pymc_logz.references.search import HEAVY, Search
 from pymc_logz.runners.block import Block
@@ -56,9 +44,15 @@ from pymc_logz.weights import log_mean
 
 
 def block_for(
-    prepared: Prepared, settings: RunSettings, compile_kwargs: Mapping[str, Any] | None
+    prepared: Prepared,
+    settings: RunSettings,
+    compile_kwargs: Mapping[str, Any] | None,
+    n_rows: int | None = None,
+    data: np.ndarray | None = None,
 ) -> Block:
     """Moves of a model, compiled once for the prior and for whatever is learned.
+
+    They are of ``n_rows`` rows, by default those of a pilot, which may bring ``data`` along.
 
     Raises
     ------
@@ -79,7 +73,8 @@ def block_for(
     independent = flat.entries.sites if flat.entries else ()
     asked = settings.kernel_for(path.n_dims)
     kernel = for_variables(asked, flat.owners, flat.sites, independent)
-    return Block(path, kernel.resolved(path.n_dims), settings.pilot_rows, compile_kwargs)
+    n_rows = settings.pilot_rows if n_rows is None else n_rows
+    return Block(path, kernel.resolved(path.n_dims), n_rows, compile_kwargs, data=data)
 
 
 @says_if_interrupted("the pilot was choosing temperatures and step sizes")

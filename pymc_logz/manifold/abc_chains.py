@@ -14,7 +14,7 @@ from pymc_logz.arguments import check_positive, check_whole
 from pymc_logz.errors import ModelError, warn
 from pymc_logz.manifold.simulator import Simulator
 from pymc_logz.models.context import model_from, written_as
-from pymc_logz.seeds import Generators, generators_from
+from pymc_logz.seeds import generators_from
 from pymc_logz.trees.kinds import ABC
 from pymc_logz.trees.layout import data_datasets, dataset_of, make_tree
 
@@ -28,55 +28,99 @@ def taken(moves: Moves, n: int) -> list[np.ndarray]:
     return [np.stack(column) for column in zip(*islice(moves, n), strict=True)]
 
 
-def walk(
-    simulator: Simulator,
-    walked: np.ndarray,
-    steps: np.ndarray,
-    rows: np.ndarray,
-    rng: np.random.Generator,
-) -> Moves:
-    """Metropolis moves: a step of the parameters, prior draws of the other columns."""
-    distance = simulator.simulate(rows)[0]
-    while True:
-        new = simulator.prior(rng, len(rows))
-        new[:, walked] = rows[:, walked] + steps * rng.normal(size=(len(rows), len(steps)))
-        new_distance, log_new = simulator.simulate(new)
-        # the noise's own density is in both, and its proposal's takes it out
-        old = new.copy()
-        old[:, walked] = rows[:, walked]
-        with np.errstate(invalid="ignore"):
-            log_ratio = log_new - simulator.log_prior(old)
-        accept = np.log(rng.uniform(size=len(rows))) < log_ratio
-        accept &= new_distance < simulator.epsilon
-        rows = np.where(accept[:, None], new, rows)
-        distance = np.where(accept, new_distance, distance)
-        yield rows, distance, accept
+class Chains:
+    """Chains of a simulator, some of whose columns are parameters and the others noise."""
 
+    def __init__(self, simulator: Simulator, var_names: Sequence[str], random_seed: Any) -> None:
+        given = [var_names] if isinstance(var_names, str) else list(var_names or ())
+        free = [str(rv.name) for rv in simulator.model.free_RVs]
+        if not given or not set(given) <= set(free):
+            raise ValueError(f"var_names={given} must name some of the free variables {free}")
+        self.simulator, self.rngs = simulator, generators_from(random_seed)
+        self.columns = np.isin(np.array(simulator.flat.owners), given)
+        """Which columns of a row are parameters, shape (d,)."""
 
-def slices(
-    simulator: Simulator,
-    walked: np.ndarray,
-    ellipse: tuple[np.ndarray, np.ndarray],
-    rows: np.ndarray,
-    rng: np.random.Generator,
-) -> Moves:
-    """Elliptical slice moves of parameters and of noise in turn, by moments of the prior."""
-    groups = [group for group in (walked, ~walked) if group.any()]
-    mean, spread = ellipse
+    def check_independent(self) -> None:
+        """Raise if noise depends on parameters, or the other way round."""
+        model, owners = self.simulator.model, np.array(self.simulator.flat.owners)
+        parameters = set(owners[self.columns])
+        for rv in model.free_RVs:
+            above = {one.name for one in ancestors([rv]) if one in set(model.free_RVs)} - {rv.name}
+            mixed = {name for name in above if (name in parameters) != (rv.name in parameters)}
+            if mixed:
+                raise ModelError(
+                    f"the prior of {rv.name!r} depends on {sorted(mixed)}, one of which is noise "
+                    "and the other a parameter: write noise as independent of parameters, such as "
+                    "mu + sigma * n with n ~ Normal(0, 1), or name both in var_names"
+                )
 
-    def level(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Log density over that of the ellipses, and the distance."""
-        distance, log_prior = simulator.simulate(rows)
-        ratio = log_prior + 0.5 * (((rows - mean) / spread) ** 2).sum(axis=1)
-        return np.where(distance < simulator.epsilon, ratio, -np.inf), distance
+    def walk(self, steps: np.ndarray, rows: np.ndarray, rng: np.random.Generator) -> Moves:
+        """Metropolis moves: a step of the parameters, prior draws of the other columns."""
+        simulator, walked = self.simulator, self.columns
+        distance = simulator.simulate(rows)[0]
+        while True:
+            new = simulator.prior(rng, len(rows))
+            new[:, walked] = rows[:, walked] + steps * rng.normal(size=(len(rows), len(steps)))
+            new_distance, log_new = simulator.simulate(new)
+            # the noise's own density is in both, and its proposal's takes it out
+            old = new.copy()
+            old[:, walked] = rows[:, walked]
+            with np.errstate(invalid="ignore"):
+                log_ratio = log_new - simulator.log_prior(old)
+            accept = np.log(rng.uniform(size=len(rows))) < log_ratio
+            accept &= new_distance < simulator.epsilon
+            rows = np.where(accept[:, None], new, rows)
+            distance = np.where(accept, new_distance, distance)
+            yield rows, distance, accept
 
-    now: Sequence[np.ndarray] = level(rows)
-    while True:
-        before = simulator.n_simulations
-        for group in groups:
-            rows, *now = sliced(rows, now, group, (mean[group], spread[group]), level, rng)
-        share = len(groups) * len(rows) / (simulator.n_simulations - before)
-        yield rows, now[1], np.full(len(rows), share)
+    def slices(
+        self, moments: Sequence[np.ndarray], rows: np.ndarray, rng: np.random.Generator
+    ) -> Moves:
+        """Elliptical slice moves of parameters and of noise in turn, by moments of the prior."""
+        simulator, (mean, spread) = self.simulator, moments
+        groups = [group for group in (self.columns, ~self.columns) if group.any()]
+
+        def level(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            """Log density over that of the ellipses, and the distance."""
+            distance, log_prior = simulator.simulate(rows)
+            ratio = log_prior + 0.5 * (((rows - mean) / spread) ** 2).sum(axis=1)
+            return np.where(distance < simulator.epsilon, ratio, -np.inf), distance
+
+        now: Sequence[np.ndarray] = level(rows)
+        while True:
+            before = simulator.n_simulations
+            for group in groups:
+                rows, *now = sliced(rows, now, group, (mean[group], spread[group]), level, rng)
+            share = len(groups) * len(rows) / (simulator.n_simulations - before)
+            yield rows, now[1], np.full(len(rows), share)
+
+    def sampled(
+        self,
+        moves: Callable[[np.ndarray, np.random.Generator], Moves],
+        begin: np.ndarray,
+        draws: int,
+        tune: int,
+        attrs: dict[str, Any],
+    ) -> xr.DataTree:
+        """Move from a start, draw, collect."""
+        simulator = self.simulator
+        tuned = taken(moves(begin, self.rngs.pilot), tune)[0][-1]
+        rows, distance, accepted = taken(moves(tuned, self.rngs.run), draws)
+        stuck = float((rows[-1] == begin).all(axis=1).mean())
+        if stuck >= 0.5:
+            warn(
+                f"{stuck:.0%} of the chains never left where they started, with "
+                f"epsilon={simulator.epsilon}: use a larger one, more draws, or "
+                "pm.sample(step=ConstrainedHMC()), which needs none"
+            )
+        stats = {"distance": distance.T, "accepted": accepted.T.astype(float)}
+        attrs |= {"epsilon": simulator.epsilon, "n_simulations": simulator.n_simulations}
+        groups = {
+            "posterior": simulator.dataset(rows.swapaxes(0, 1)),
+            "sample_stats": dataset_of(stats, attrs=attrs, check_conventions=False),
+            **data_datasets(simulator.flat),
+        }
+        return make_tree(groups, attrs, ABC)
 
 
 def sliced(
@@ -200,22 +244,22 @@ def abc_mcmc(
     check_positive(one=True, step_size=step_size)
     check_whole(1, draws=draws, tune=tune, chains=chains)
     model = model_from(model, "abc_mcmc(model, epsilon, var_names)")
-    simulator, rngs = Simulator(model, epsilon, compile_kwargs), generators_from(random_seed)
-    columns = _columns(simulator, var_names)
-    _check_independent(simulator, columns)
-    _, spread = simulator.moments(rngs.pilot, columns)
-    begin = simulator.starts(start, chains, rngs.pilot)
+    simulator = Simulator(model, epsilon, compile_kwargs)
+    moving = Chains(simulator, var_names, random_seed)
+    moving.check_independent()
+    rng, columns = moving.rngs.pilot, moving.columns
+    _, spread = simulator.moments(rng, columns)
+    begin = simulator.starts(start, chains, rng)
     if step_size is None:
         tried, jumps = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0), []
         for step_size in tried:
-            trial = walk(simulator, columns, step_size * spread, begin, rngs.pilot)
+            trial = moving.walk(step_size * spread, begin, rng)
             moved = taken(trial, max(2, tune // (5 * len(tried))))[0]
             jump = np.diff(moved[..., columns] / spread, axis=0)
             jumps.append(float((jump**2).mean()))
         step_size = tried[int(np.argmax(jumps))]
     attrs = {"method": "abc_mcmc", "step_size": step_size}
-    moves = partial(walk, simulator, columns, step_size * spread)
-    return _sampled(simulator, moves, begin, draws, tune, rngs, attrs)
+    return moving.sampled(partial(moving.walk, step_size * spread), begin, draws, tune, attrs)
 
 
 @written_as("abc_slice(model, epsilon, var_names)")
@@ -285,60 +329,8 @@ def abc_slice(
     """
     check_whole(1, draws=draws, tune=tune, chains=chains)
     model = model_from(model, "abc_slice(model, epsilon, var_names)")
-    simulator, rngs = Simulator(model, epsilon, compile_kwargs), generators_from(random_seed)
-    columns = _columns(simulator, var_names)
-    moves = partial(slices, simulator, columns, simulator.moments(rngs.pilot))
-    begin = simulator.starts(start, chains, rngs.pilot)
-    return _sampled(simulator, moves, begin, draws, tune, rngs, {"method": "abc_slice"})
-
-
-def _sampled(
-    simulator: Simulator,
-    moves: Callable[[np.ndarray, np.random.Generator], Moves],
-    begin: np.ndarray,
-    draws: int,
-    tune: int,
-    rngs: Generators,
-    attrs: dict[str, Any],
-) -> xr.DataTree:
-    """Move from a start, draw, collect: what all chains have in common."""
-    tuned = taken(moves(begin, rngs.pilot), tune)[0][-1]
-    rows, distance, accepted = taken(moves(tuned, rngs.run), draws)
-    stuck = float((rows[-1] == begin).all(axis=1).mean())
-    if stuck >= 0.5:
-        warn(
-            f"{stuck:.0%} of the chains never left where they started, with "
-            f"epsilon={simulator.epsilon}: use a larger one, more draws, or "
-            "pm.sample(step=ConstrainedHMC()), which needs none"
-        )
-    stats = {"distance": distance.T, "accepted": accepted.T.astype(float)}
-    attrs |= {"epsilon": simulator.epsilon, "n_simulations": simulator.n_simulations}
-    groups = {
-        "posterior": simulator.dataset(rows.swapaxes(0, 1)),
-        "sample_stats": dataset_of(stats, attrs=attrs, check_conventions=False),
-        **data_datasets(simulator.flat),
-    }
-    return make_tree(groups, attrs, ABC)
-
-
-def _columns(simulator: Simulator, var_names: Sequence[str]) -> np.ndarray:
-    """Which columns of a row are parameters, shape (d,)."""
-    given = [var_names] if isinstance(var_names, str) else list(var_names or ())
-    free = [str(rv.name) for rv in simulator.model.free_RVs]
-    if not given or not set(given) <= set(free):
-        raise ValueError(f"var_names={given} must name some of the free variables {free}")
-    return np.isin(np.array(simulator.flat.owners), given)
-
-
-def _check_independent(simulator: Simulator, walked: np.ndarray) -> None:
-    """Raise if noise depends on parameters, or the other way round."""
-    model, parameters = simulator.model, set(np.array(simulator.flat.owners)[walked])
-    for rv in model.free_RVs:
-        above = {one.name for one in ancestors([rv]) if one in set(model.free_RVs)} - {rv.name}
-        mixed = {name for name in above if (name in parameters) != (rv.name in parameters)}
-        if mixed:
-            raise ModelError(
-                f"the prior of {rv.name!r} depends on {sorted(mixed)}, one of which is noise and "
-                "the other a parameter: write noise as independent of parameters, such as "
-                "mu + sigma * n with n ~ Normal(0, 1), or name both in var_names"
-            )
+    simulator = Simulator(model, epsilon, compile_kwargs)
+    moving = Chains(simulator, var_names, random_seed)
+    moves = partial(moving.slices, simulator.moments(moving.rngs.pilot))
+    begin = simulator.starts(start, chains, moving.rngs.pilot)
+    return moving.sampled(moves, begin, draws, tune, {"method": "abc_slice"})

@@ -29,7 +29,7 @@ from pymc_logz.manifold.algebra import (
     make_algebra,
     needs_loop,
 )
-from pymc_logz.runners.arrays import filled, leaves, mapped
+from pymc_logz.runners.arrays import filled, joined, leaves, lengthened, mapped
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,18 @@ class JaxBackend:
         """Function of ``(rows, *others)`` that applies one of ``(row, *others)`` to each row."""
         import jax
 
-        return jax.jit(lambda rows, *others: jax.lax.map(lambda row: function(row, *others), rows))
+        n = 256  # rows of each call, so that one function is compiled for any number of them
+
+        @jax.jit
+        def of_chunk(rows: Any, *others: Any) -> Any:
+            return jax.lax.map(lambda row: function(row, *others), rows)
+
+        def over_rows(rows: np.ndarray, *others: Any) -> tuple[np.ndarray, ...]:
+            chunks = [rows[begin : begin + n] for begin in range(0, len(rows), n)]
+            found = [of_chunk(lengthened(chunk, n, 0), *others) for chunk in chunks]
+            return tuple(part[: len(rows)] for part in joined(found))
+
+        return over_rows
 
     def compile_chain(self, function: Callable) -> Callable:
         """Function of ``(state, given, n)`` that passes a state on through the first n given."""

@@ -8,7 +8,6 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
-from pymc_logz.arguments import check_whole
 from pymc_logz.estimators import LogZEstimate, bridge_log_z
 from pymc_logz.manifold.missed_modes import (
     Atlas,
@@ -18,7 +17,6 @@ from pymc_logz.manifold.missed_modes import (
     share_unvisited,
 )
 from pymc_logz.manifold.model import ConstrainedModel, make_constrained_model, one_blas_thread
-from pymc_logz.models.context import model_from
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.models.prior_check import check_priors
 from pymc_logz.runners.moves_of_rows import Stopwatch
@@ -37,23 +35,20 @@ UNVISITED = "{:.0%} of the weight of the proposal is where hardly a draw of the 
 
 def manifold_bridge(
     idata: xr.DataTree,
-    model: pm.Model | None = None,
+    model: pm.Model,
     *,
-    draws: int | None = None,
-    random_seed: Any = None,
-    progressbar: bool = True,
-    compile_kwargs: Mapping[str, Any] | None = None,
+    draws: int | None,
+    random_seed: Any,
+    progressbar: bool,
+    compile_kwargs: Mapping[str, Any] | None,
 ) -> xr.DataTree:
-    """The same tree with log Z of a model with exact observations, as of `bridge_sampling`.
+    """What `bridge_sampling` does for a model with exact observations: the same tree with log Z.
 
     Z is the density of the simulator's output at what was observed, times other likelihoods: the
     integral of rho |J J'|^(-1/2) over the inputs that give the observation (Graham & Storkey, 2017,
     eq. 11). The bridge is between the second halves of the chains and a mixture of tangent charts
     fitted to the first halves; it is exact even where the charts do not reach.
     """
-    if draws is not None:
-        check_whole(2, draws=draws)
-    model = model_from(model, "bridge_sampling(idata, model)")
     watch = Stopwatch()
     rng = random_generator(random_seed)
     with progress_bar(progressbar) as progress:

@@ -13,7 +13,6 @@ from pymc_logz.manifold.algebra import Linear
 from pymc_logz.manifold.model import MAX_TRANSITIONS, ConstrainedModel
 from pymc_logz.manifold.rattle import TransitionInput, TransitionRecord, project_position
 from pymc_logz.paths.elliptical import Elliptical, fitted_to_few
-from pymc_logz.runners.arrays import lengthened
 from pymc_logz.weights import DEGENERATE_ESS, normalise, shares_beyond, weight_ess
 
 
@@ -84,13 +83,13 @@ class Atlas:
         standard = Elliptical(np.zeros(k), np.eye(k), 6.0)
         return Chart(centre, basis, self._linear(centre), standard, 1.0)
 
-    def lift(self, chart: Chart, tangent: np.ndarray) -> list[np.ndarray]:
+    def lift(self, chart: Chart, tangent: np.ndarray) -> tuple[np.ndarray, ...]:
         """Points that tangent vectors (n, k) lead to, and the log target there; -inf where none."""
-        return self._in_chunks(self._lift, tangent, chart.centre, chart.basis, chart.linear)
+        return self._lift(tangent, chart.centre, chart.basis, chart.linear)
 
-    def tangents(self, chart: Chart, position: np.ndarray) -> list[np.ndarray]:
+    def tangents(self, chart: Chart, position: np.ndarray) -> tuple[np.ndarray, ...]:
         """Tangent vectors of points (n, d), and log |det T' T_u|; -inf where none leads there."""
-        return self._in_chunks(self._tangents, position, chart.centre, chart.basis, chart.linear)
+        return self._tangents(position, chart.centre, chart.basis, chart.linear)
 
     def log_density(self, charts: Sequence[Chart], position: np.ndarray) -> np.ndarray:
         """Log of the mixture's density with respect to surface measure at points (n, d)."""
@@ -124,17 +123,8 @@ class Atlas:
 
     def log_target(self, position: np.ndarray) -> np.ndarray:
         """Log target density at points of the level set (n, d)."""
-        return self._in_chunks(self._target, position)[0]
-
-    def _in_chunks(self, function: Callable, rows: np.ndarray, *shared: Any) -> list[np.ndarray]:
-        """Outputs of a function of rows; each call has as many of them: JAX compiles it once."""
-        columns: list[list[np.ndarray]] = []
-        n, is_jax = 256, self.model.backend.name == "jax"
-        for begin in range(0, len(rows), n):
-            chunk = rows[begin : begin + n]
-            outputs = function(lengthened(chunk, n, 0) if is_jax else chunk, *shared)
-            columns.append([np.asarray(output)[: len(chunk)] for output in outputs])
-        return [np.concatenate(column) for column in zip(*columns, strict=True)]
+        [log_target] = self._target(position)
+        return log_target
 
 
 def fitted_charts(atlas: Atlas, position: np.ndarray) -> tuple[list[Chart], float]:

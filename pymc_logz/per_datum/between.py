@@ -15,9 +15,9 @@ Meng (1998), Simulating normalizing constants, doi 10.1214/ss/1028905934.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytensor.tensor as pt
@@ -59,10 +59,14 @@ if TYPE_CHECKING:
 FROM_MODEL = Reference("model", "it was asked for: the posterior of another model")
 
 
-class Other(NamedTuple):
-    """The model that the path starts at, and rows of its posterior in its own coordinates."""
+@dataclass(frozen=True)
+class Start:
+    """Rows of the other model's posterior, in its own coordinates, that go on to the model."""
 
+    flat: FlatModel
+    """The model, with the other one's density in the place of its prior."""
     prepared: Prepared
+    """The other model."""
     planned: Planned
     runs: list[Annealed]
     """Chains of weighted rows, which go on."""
@@ -71,13 +75,40 @@ class Other(NamedTuple):
     doubts: list[Doubt]
     """What speaks against the rows that go on."""
 
+    def rows(self, run: Annealed) -> np.ndarray:
+        """Ends of rows of the other model as rows of the model, shape (n, d)."""
+        rows = np.empty_like(run.position)
+        order = order_of(self.flat, self.prepared.flat)
+        rows[:, order] = of_model(run, self.planned.reference).position
+        return rows
+
+    def block(self, call: Call[HaisSettings]) -> Block:
+        """Moves along the path, whose start is drawn from rows that do not go on."""
+        rows, log_weight, settings = self.rows(self.apart), self.apart.log_weight, call.settings
+
+        def draw(rng: np.random.Generator, n: int) -> np.ndarray:
+            return rows[resampled(log_weight, rng, n, shuffled=True)]
+
+        path = replace(model_path(self.flat, self.prepared.prior), sample_reference=draw)
+        kernel = settings.kernel_for(path.n_dims)
+        kernel = for_variables(kernel, self.flat.owners, self.flat.sites).resolved(path.n_dims)
+        block = Block(path, kernel, settings.pilot_rows, call.compile_kwargs)
+        return settings.within_memory(block)
+
+    def go_on(self, planned: Planned, call: Call[HaisSettings]) -> list[Annealed]:
+        """Rows after annealing to the model's posterior, with the weights of both."""
+        generators = spawn_generators(call.rngs.run, len(self.runs))
+        course = AnnealCourse(planned.block, planned.plan)
+        starts = list(map(self.rows, self.runs))
+        on = anneal_all("on", course, starts, generators, call.settings.how)
+        return [
+            after._replace(log_weight=before.log_weight + after.log_weight)
+            for before, after in zip(self.runs, on, strict=True)
+        ]
+
 
 def run_between(
-    model: "pm.Model",
-    settings: HaisSettings,
-    *,
-    other: "pm.Model",
-    **shown: Any,
+    model: "pm.Model", settings: HaisSettings, *, other: "pm.Model", **shown: Any
 ) -> xr.DataTree:
     """Anneal to the other model, on to the model, and collect; ``shown`` as of `begun`."""
     remedy = "leave it out, or run sample_hais for each of the two with it, and compare_evidence"
@@ -91,19 +122,21 @@ def run_between(
                 "a transform restricts the prior of this model, whose constant a path between two "
                 "models does not know: run sample_hais for each, and compare_evidence"
             )
-        start = _anneal_other(of_other, call)
-        block = _block_between(flat, start, settings, compile_kwargs)
+        start = _anneal_other(flat, of_other, call)
+        block = start.block(call)
         rows = block.path.sample_reference(rngs.pilot, n_followed(block))
         stages = walk(block, settings, rows, rngs.pilot, report_beta(call.progress))
         planned, _ = refine(block, settings, stages, rngs.pilot, FROM_MODEL)
         watch.seconds["compile_time"] = 0.0
         watch.end("tuning_time", block.work)
-        planned, runs = _go_on_twice(planned, start, flat, call)
+        runs = start.go_on(planned, call)
+        # again, along a longer ladder, where their weights are not good
+        longer = planned.longer(4)
+        can_be_longer = settings.ladder() is None and longer.plan is not planned.plan
+        if can_be_longer and forward_estimate(runs, FROM_MODEL).status != "ok":
+            planned, runs = longer, start.go_on(longer, call)
         factor, directions = bayes_factor(start.runs, runs), Directions(runs, FROM_MODEL)
-        doubts = [
-            *start.doubts,
-            *_modes_of_its_own(prepared, runs, compile_kwargs, rngs.checks),
-        ]
+        doubts = [*start.doubts, *_modes_of_its_own(prepared, runs, compile_kwargs, rngs.checks)]
         watch.end("sampling_time")
         subject = Subject.of_model(prepared, planned.block)
         tree = collect(call, subject, planned, directions, doubts)
@@ -168,7 +201,7 @@ def order_of(flat: FlatModel, other: FlatModel) -> np.ndarray:
     return np.concatenate([columns[name].ravel() for name in other.shapes])
 
 
-def _anneal_other(prepared: Prepared, call: Call[HaisSettings]) -> Other:
+def _anneal_other(flat: FlatModel, prepared: Prepared, call: Call[HaisSettings]) -> Start:
     """Rows of the other model's posterior, as `sample_hais` makes them by default."""
     rngs = call.rngs
     own = replace(call.settings, betas="adaptive", reference=None, target_mcse=None)
@@ -181,55 +214,4 @@ def _anneal_other(prepared: Prepared, call: Call[HaisSettings]) -> Other:
     directions = Directions(runs, planned.reference)
     subject = Subject.of_model(prepared, block)
     doubts = doubts_of_run(subject, planned, directions, rngs.checks)
-    return Other(prepared, planned, runs, apart, doubts)
-
-
-def _block_between(
-    flat: FlatModel,
-    start: Other,
-    settings: HaisSettings,
-    compile_kwargs: Mapping[str, Any] | None,
-) -> Block:
-    """Moves along the path, whose start is drawn from rows that do not go on."""
-    rows, log_weight = _in_order(flat, start, start.apart), start.apart.log_weight
-
-    def draw(rng: np.random.Generator, n: int) -> np.ndarray:
-        return rows[resampled(log_weight, rng, n, shuffled=True)]
-
-    path = replace(model_path(flat, start.prepared.prior), sample_reference=draw)
-    kernel = for_variables(settings.kernel_for(path.n_dims), flat.owners, flat.sites)
-    block = Block(path, kernel.resolved(path.n_dims), settings.pilot_rows, compile_kwargs)
-    return settings.within_memory(block)
-
-
-def _in_order(flat: FlatModel, start: Other, run: Annealed) -> np.ndarray:
-    """Ends of rows of the other model as rows of the model, shape (n, d)."""
-    rows = np.empty_like(run.position)
-    rows[:, order_of(flat, start.prepared.flat)] = of_model(run, start.planned.reference).position
-    return rows
-
-
-def _go_on_twice(
-    planned: Planned, start: Other, flat: FlatModel, call: Call[HaisSettings]
-) -> tuple[Planned, list[Annealed]]:
-    """All rows annealed on; again, along a longer ladder, if their weights are not good."""
-    runs = _go_on(planned, start, flat, call)
-    longer = planned.longer(4)
-    is_fixed = call.settings.ladder() is not None or longer.plan is planned.plan
-    if is_fixed or forward_estimate(runs, FROM_MODEL).status == "ok":
-        return planned, runs
-    return longer, _go_on(longer, start, flat, call)
-
-
-def _go_on(
-    planned: Planned, start: Other, flat: FlatModel, call: Call[HaisSettings]
-) -> list[Annealed]:
-    """Rows of the other posterior after annealing to the model's, with the weights of both."""
-    generators = spawn_generators(call.rngs.run, len(start.runs))
-    course = AnnealCourse(planned.block, planned.plan)
-    starts = [_in_order(flat, start, run) for run in start.runs]
-    on = anneal_all("on", course, starts, generators, call.settings.how)
-    return [
-        after._replace(log_weight=before.log_weight + after.log_weight)
-        for before, after in zip(start.runs, on, strict=True)
-    ]
+    return Start(flat, prepared, planned, runs, apart, doubts)

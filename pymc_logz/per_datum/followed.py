@@ -10,16 +10,13 @@ import xarray as xr
 
 from pymc_logz.estimators.result import LogZEstimate
 from pymc_logz.graphs.compiling import compile_function
-from pymc_logz.kernels.base import Kernel
-from pymc_logz.kernels.compose import for_variables
 from pymc_logz.loop.calls import Call
 from pymc_logz.loop.frozen import Planned
-from pymc_logz.models.context import ForeignModel, model_from, model_labels
-from pymc_logz.models.flat import constrain, model_path
+from pymc_logz.loop.planning import block_for
+from pymc_logz.models.context import ForeignModel, model_labels
+from pymc_logz.models.flat import constrain
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.per_datum.data_rows import container_names, read_data_rows
-from pymc_logz.runners.block import Block
-from pymc_logz.runners.moves import kernel_for
 from pymc_logz.runners.temper import TemperBlock
 from pymc_logz.seeds import Generators
 from pymc_logz.tempered.run import place_levels
@@ -67,12 +64,9 @@ class FollowedModel:
 
     def placed(self, call: Call[TemperedSettings]) -> Planned:
         """As a tempered run places them."""
-        settings = call.settings
-        path = model_path(self.prepared.flat, self.prepared.prior)
-        flat = self.prepared.flat
-        kernel = for_variables(settings.kernel_for(path.n_dims), flat.owners, flat.sites)
-        block = Block(path, kernel, settings.pilot_rows, call.compile_kwargs, data=self.values)
-        return place_levels(self.prepared, block, call)
+        prepared = self.prepared
+        block = block_for(prepared, call.settings, call.compile_kwargs, data=self.values)
+        return place_levels(prepared, block, call)
 
 
 def follow(model: Any, data: Sequence[str] | None, rngs: Generators) -> FollowedModel:
@@ -80,19 +74,10 @@ def follow(model: Any, data: Sequence[str] | None, rngs: Generators) -> Followed
     if isinstance(model, ForeignModel):
         followed: FollowedModel = model.runs.followed(model, data)
         return followed
-    model = model_from(model, "LogZTracker(model)")
     names = container_names(model, data)
     now = {name: np.asarray(model[name].get_value())[None] for name in names}
     values = read_data_rows(model, now).values
     return FollowedModel(model, names, prepare(model, rngs.checks, data=names), values)
-
-
-def kernel_of(model: Any, kernel: Any) -> Kernel:
-    """What was asked for to move a model or a machine; a TypeError if it cannot."""
-    if isinstance(model, ForeignModel):
-        moved: Kernel = model.runs.checked(model, kernel, None, None)[0]
-        return moved
-    return kernel_for(kernel, model_from(model, "LogZTracker(model)"))
 
 
 def evaluator(block: TemperBlock, compile_kwargs: Mapping[str, Any] | None) -> Any:
@@ -111,20 +96,18 @@ TIME = "time"
 
 
 class Moment(NamedTuple):
-    """What is known of one moment."""
+    """What is known of one moment; arrays have an entry for each of K levels."""
 
     tracked: LogZEstimate
     """From this update and those before."""
     alone: LogZEstimate
     """From this update alone."""
     log_z: np.ndarray
-    """Tracked log Z at each level, shape (K,)."""
+    """Tracked."""
     mcse: np.ndarray
-    """Its error, shape (K,)."""
     occupancy: np.ndarray
-    """Share of time at each level, shape (K,)."""
+    """Share of the time."""
     step_size: np.ndarray
-    """Shape (K,)."""
     acceptance_rate: float
     """Mean over all moves."""
     carried_share: float

@@ -15,19 +15,17 @@ from pymc_logz.graphs.threads import n_processors
 from pymc_logz.hais.results import annealing_dataset
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.base import Kernel
-from pymc_logz.kernels.compose import for_variables
-from pymc_logz.loop.calls import Call
+from pymc_logz.loop.calls import Call, begun
 from pymc_logz.loop.frozen import make_plan
+from pymc_logz.loop.planning import block_for
 from pymc_logz.models.context import model_from, written_as
-from pymc_logz.models.flat import model_path
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.per_datum.data_rows import DataRows, read_data_rows
 from pymc_logz.references.reference import check_start
 from pymc_logz.runners.anneal import Annealed, Plan, along_plan, arrived
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.moves import kernel_for
-from pymc_logz.runners.moves_of_rows import Stopwatch
-from pymc_logz.runners.progress import progress_bar, report_beta, report_count
+from pymc_logz.runners.progress import report_beta, report_count
 from pymc_logz.runners.running import (
     AnnealCourse,
     AnnealJob,
@@ -36,7 +34,7 @@ from pymc_logz.runners.running import (
     running_for,
     state_of,
 )
-from pymc_logz.seeds import generators_from, spawn_generators
+from pymc_logz.seeds import spawn_generators
 from pymc_logz.trees.kinds import PER_DATUM
 from pymc_logz.trees.layout import evidence_of_rows, make_tree, run_attrs, totals_of_rows
 
@@ -170,7 +168,6 @@ def marginal_log_likelihood(
         tree = lz.marginal_log_likelihood(model, {"x": X_test}, random_seed=1)
         tree["evidence"]["log_z"]  # dims estimator, data_row
     """
-    watch = Stopwatch()
     model = model_from(model, "marginal_log_likelihood(model, data)")
     given = executor, checkpoint, time_limit, max_memory, check_reproducible
     running, random_seed = running_for(*given, random_seed)
@@ -187,28 +184,24 @@ def marginal_log_likelihood(
         # nine in ten data rows are to reach it: weight ESS of about 60%
         target_variance=0.5,
     )
-    rngs = generators_from(random_seed)
-    rows = read_data_rows(model, data)
-    prepared = prepare(model, rngs.checks, data=rows.names)
-    block, batches = compile_batches(prepared, rows.values, settings, rngs.pilot, compile_kwargs)
-    watch.end("compile_time")
-    with (
-        progress_bar(progressbar) as progress,
-        Call(settings, rngs).kept(prepared, block, data_rows=rows.values) as call,
-    ):
-        settings = call.settings
+    with begun(settings, random_seed, progressbar, compile_kwargs) as call:
+        rows = read_data_rows(model, data)
+        prepared = prepare(model, call.rngs.checks, data=rows.names)
+        block, batches = compile_batches(prepared, rows.values, call)
+        call.watch.end("compile_time")
+        with call.kept(prepared, block, data_rows=rows.values) as call:
 
-        def made() -> Plan:
-            start = block.path.sample_reference(rngs.pilot, block.n_rows)
-            check_start(prepared, block, start)
-            return make_plan(block, settings, start, rngs.pilot, report_beta(progress)).plan
+            def made() -> Plan:
+                rng = call.rngs.pilot
+                start = block.path.sample_reference(rng, block.n_rows)
+                check_start(prepared, block, start)
+                return make_plan(block, settings, start, rng, report_beta(call.progress)).plan
 
-        plan: Plan = call.once("plan", made, prepared, block)
-        watch.end("tuning_time", block.work)
-        results = run_batches(block, plan, batches, settings, rngs.run, progress)
-    watch.end("sampling_time")
-    cost = watch.cost(block)
-    return running.noted(collect(prepared, rows, block, plan, results, settings, cost))
+            plan: Plan = call.once("plan", made, prepared, block)
+            call.watch.end("tuning_time", block.work)
+            results = run_batches(block, plan, batches, call)
+    call.watch.end("sampling_time")
+    return running.noted(collect(prepared, rows, block, plan, results, call))
 
 
 def batches_of(n_data: int, draws: int, width: int) -> np.ndarray:
@@ -235,20 +228,15 @@ def pilot_groups(n_data: int, n_rows: int) -> tuple[int, int]:
 
 
 def compile_batches(
-    prepared: Prepared,
-    values: np.ndarray,
-    settings: HaisSettings,
-    rng: np.random.Generator,
-    compile_kwargs: Mapping[str, Any] | None = None,
+    prepared: Prepared, values: np.ndarray, call: Call[HaisSettings]
 ) -> tuple[Block, list[np.ndarray]]:
     """Moves compiled for the data rows (R, D) of the pilot, and the data of each batch."""
+    settings = call.settings
     n_data, n_values = values.shape
     batches = batches_of(n_data, settings.draws, max(prepared.n_dims, n_values))
     n_groups, n_pilot = pilot_groups(n_data, batches.shape[1] * settings.draws)
-    chosen = rng.choice(n_data, n_groups, replace=False)
-    path, flat = model_path(prepared.flat, prepared.prior), prepared.flat
-    kernel = for_variables(settings.kernel_for(path.n_dims), flat.owners, flat.sites)
-    block = Block(path, kernel, n_pilot, compile_kwargs, data=values[chosen])
+    chosen = call.rngs.pilot.choice(n_data, n_groups, replace=False)
+    block = block_for(prepared, settings, call.compile_kwargs, n_pilot, values[chosen])
     if (bound := settings.running.max_memory) is not None:
         block = block.limited(bound // settings.cores)
     block.compile()
@@ -306,19 +294,13 @@ class BatchJob:
 
 
 def run_batches(
-    block: Block,
-    plan: Plan,
-    batches: list[np.ndarray],
-    settings: HaisSettings,
-    rng: np.random.Generator,
-    progress: Any,
+    block: Block, plan: Plan, batches: list[np.ndarray], call: Call[HaisSettings]
 ) -> list[BatchResult | None]:
     """Anneal fresh particles for each batch, with a generator of its own; None if interrupted."""
-    n_parts, k = len(batches), plan.n_temperatures
+    n_parts, k, settings = len(batches), plan.n_temperatures, call.settings
     line = f"Annealing: {k} temperature{'s' if k > 1 else ''}, {n_parts} batches"
-    report = report_count(progress, line, n_parts * k, f"fewer draws than {settings.draws}")
-
-    generators, size = spawn_generators(rng, n_parts), len(batches[0])
+    report = report_count(call.progress, line, n_parts * k, f"fewer draws than {settings.draws}")
+    generators, size = spawn_generators(call.rngs.run, n_parts), len(batches[0])
     names = [f"data-rows-{i * size}-to-{(i + 1) * size - 1}.chain-{i}" for i in range(n_parts)]
     course, results = AnnealCourse(block, plan), list[BatchResult | None]()
     # no more starts at a time than keep workers busy
@@ -347,10 +329,10 @@ def collect(
     block: Block,
     plan: Plan,
     results: list[BatchResult | None],
-    settings: HaisSettings,
-    cost: Mapping[str, float],
+    call: Call[HaisSettings],
 ) -> xr.DataTree:
     """The DataTree of a run."""
+    cost = call.watch.cost(block)
     n_data = len(rows.values)
     size = max(len(result.estimates) for result in results if result is not None)
     missing = [LogZEstimate("hais", np.nan, np.nan, 0.0, np.nan, "not_run")] * size
@@ -383,4 +365,6 @@ def collect(
             f"the log likelihood plus potentials was NaN {annealed.n_nan} times during annealing, "
             "and counted as a likelihood of zero"
         )
-    return make_tree(groups, {**settings.record(), "data": list(rows.names), **attrs}, PER_DATUM)
+    return make_tree(
+        groups, {**call.settings.record(), "data": list(rows.names), **attrs}, PER_DATUM
+    )

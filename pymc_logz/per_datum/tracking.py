@@ -13,9 +13,10 @@ from pymc_logz.estimators.result import MIN_INDEPENDENT, LogZCurve, LogZEstimate
 from pymc_logz.estimators.tempering import change_of_log_z, rao_blackwell_log_weight, rts, rts_log_z
 from pymc_logz.kernels.base import Kernel, KernelState
 from pymc_logz.loop.calls import begun
-from pymc_logz.models.context import written_as
+from pymc_logz.models.context import ForeignModel, model_from, written_as
 from pymc_logz.paths.geometric import Evaluation
-from pymc_logz.per_datum.followed import Moment, evaluator, follow, kernel_of, moment_datasets
+from pymc_logz.per_datum.followed import Moment, evaluator, follow, moment_datasets
+from pymc_logz.runners.moves import kernel_for
 from pymc_logz.runners.temper import TemperBlock, Walk, Walkers, walk
 from pymc_logz.tempered.results import tempered_draws_dataset
 from pymc_logz.tempered.run import warm_up
@@ -149,13 +150,18 @@ class LogZTracker:
             raise ValueError(f"alpha={alpha!r} must lie in (0, 1]: the share of a new estimate")
         if walkers < 2:
             raise ValueError(f"walkers={walkers!r} must be at least 2: errors are between walkers")
+        if isinstance(model, ForeignModel):
+            kernel, _ = model.runs.checked(model, kernel, None, None)
+        else:
+            model = model_from(model, "LogZTracker(model)")
+            kernel = kernel_for(kernel, model)
         self.settings = TemperedSettings.asked(
             draws=draws,
             chains=1,
             walkers=walkers,
             betas=betas,
             level_prior=level_prior,
-            kernel=kernel_of(model, kernel),
+            kernel=kernel,
             tune=tune,
             target_accept=target_accept,
             thin=thin,

@@ -7,75 +7,16 @@ have, groups too, and what all of them share, such as a level, is a whole row.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
-from scipy import sparse
 from scipy.linalg import lapack
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
+from pymc_logz.references.column_groups import Groups, pattern_of
+
 FLAT = 1e-6
 """Least curvature of a direction, in units of the largest: where there is none, a step is long."""
-
-
-@dataclass(frozen=True)
-class Groups:
-    """Columns of symmetric matrices that are moved together, so that differences tell each element.
-
-    References
-    ----------
-    Powell & Toint (1979), On the estimation of sparse Hessian matrices, doi 10.1137/0716078.
-    """
-
-    of_column: np.ndarray
-    """Shape (n,)."""
-    n_alone: int
-    """The first groups are of one column, whose row is not read off those of other columns."""
-
-    @classmethod
-    def of(cls, places: np.ndarray, n: int) -> Self:
-        """The fewest groups: a column that many others share a row with is moved alone."""
-        pattern, degree = _pattern(places, n), np.bincount(places[0], minlength=n)
-        order, best = np.argsort(-degree, kind="stable"), cls(np.arange(n), 0)
-        for n_alone in (0, *2 ** np.arange(int(np.log2(max(n, 1))) + 1)):
-            rest = np.sort(order[n_alone:])
-            groups = np.empty(n, dtype=int)
-            groups[order[:n_alone]] = np.arange(n_alone)
-            groups[rest] = n_alone + _apart(pattern[rest][:, rest].tocsr())
-            if groups.max(initial=0) < best.of_column.max(initial=0):
-                best = cls(groups, int(n_alone))
-        return best
-
-    @property
-    def n(self) -> int:
-        """Number of them."""
-        return int(self.of_column.max(initial=-1)) + 1
-
-    def element(
-        self, change: np.ndarray, step: np.ndarray, row: np.ndarray, column: np.ndarray
-    ) -> np.ndarray:
-        """Elements, by changes of gradients (K, groups, n) for steps (K, n)."""
-        of_row, of_column = self.of_column[row], self.of_column[column]
-        one, other = change[:, of_column, row], change[:, of_row, column]
-        one, other = one / step[:, column], other / step[:, row]
-        row_is_alone, column_is_alone = of_row < self.n_alone, of_column < self.n_alone
-        found = np.where(row_is_alone & ~column_is_alone, other, 0.5 * (one + other))
-        return np.where(column_is_alone & ~row_is_alone, one, found)
-
-
-def _apart(pattern: sparse.csr_array) -> np.ndarray:
-    """A group for each column (n,): those of one have no entry in the same row.
-
-    References
-    ----------
-    Curtis, Powell & Reid (1974), On the estimation of sparse Jacobian matrices, doi
-    10.1093/imamat/13.1.117.
-    """
-    near, groups = (pattern @ pattern).tocsr(), np.full(pattern.shape[0], -1)
-    for column in range(len(groups)):
-        taken = set(groups[near.indices[near.indptr[column] : near.indptr[column + 1]]])
-        groups[column] = next(group for group in range(len(taken) + 1) if group not in taken)
-    return groups
 
 
 @dataclass(frozen=True)
@@ -124,6 +65,18 @@ def _have_roots(found: np.ndarray) -> np.ndarray:
         return np.ones(len(found), dtype=bool)
     except np.linalg.LinAlgError:
         return np.array([not lapack.dpotrf(one, lower=1)[1] for one in found], dtype=bool)
+
+
+def _banded_roots(found: np.ndarray) -> tuple[np.ndarray, bool]:
+    """Cholesky factors of lower bands (K, b, n), shape (b, K * n), and whether all have one.
+
+    Matrices that follow each other on the diagonal of a large one have its bands.
+    """
+    joined = found.transpose(1, 0, 2).reshape(found.shape[1], -1)
+    if not found.size:
+        return joined, True
+    bands, failed = lapack.dpbtrf(joined, lower=1)
+    return bands, not failed
 
 
 @dataclass(frozen=True)
@@ -188,77 +141,82 @@ class Whole:
         return found
 
 
-class _Triangle(NamedTuple):
-    """A Cholesky factor ``[[L, 0], [W, S]]``."""
-
-    bands: np.ndarray  # Of L.
-    below: np.ndarray  # W.
-    corner: np.ndarray  # S.
-
-    def lower(self, b: np.ndarray) -> np.ndarray:
-        """Solutions of it for vectors (n, r)."""
-        n = self.bands.shape[1]
-        first, _ = lapack.dtbtrs(self.bands, b[:n], uplo="L")
-        last = b[n:] - self.below @ first
-        last = np.linalg.solve(self.corner, last) if len(self.corner) else last
-        return np.concatenate([first, last])
-
-    def upper(self, b: np.ndarray) -> np.ndarray:
-        """Solutions of its transpose for vectors (n, r)."""
-        n = self.bands.shape[1]
-        last = np.linalg.solve(self.corner.T, b[n:]) if len(self.corner) else b[n:]
-        first, _ = lapack.dtbtrs(self.bands, b[:n] - self.below.T @ last, uplo="L", trans="T")
-        return np.concatenate([first, last])
-
-    def whitened(self, x: np.ndarray) -> np.ndarray:
-        """Its transpose times vectors (n, r)."""
-        n = self.bands.shape[1]
-        first = self.below.T @ x[n:]
-        for shift, band in enumerate(self.bands):
-            first[: n - shift] += band[: n - shift, None] * x[shift:n]
-        return np.concatenate([first, self.corner.T @ x[n:]])
-
-    def log_det(self) -> float:
-        """Log determinant of the matrix that it is a factor of."""
-        return float(2 * (np.log(self.bands[0]).sum() + np.log(np.diag(self.corner)).sum()))
-
-
 @dataclass(frozen=True)
 class BandFactors:
-    """Of matrices that `Bands` stores; NaN comes of one that is not positive."""
+    """Cholesky factors ``[[L, 0], [W, S]]`` of matrices that `Bands` stores, all made at once.
+
+    NaN comes of a matrix that is not positive.
+    """
 
     order: np.ndarray
-    triangles: list[_Triangle | None]
+    bands: np.ndarray
+    """Of L, one matrix after the other, shape (b, K * n)."""
+    below: np.ndarray
+    """W, shape (K, m, n)."""
+    corner: np.ndarray
+    """S, shape (K, m, m)."""
+    are_positive: np.ndarray
+    """Which matrices are, shape (K,)."""
 
     def solved(self, x: np.ndarray) -> np.ndarray:
         """Solutions (K, n)."""
-        return self._each(x, lambda triangle, b: triangle.upper(triangle.lower(b)))
+        return self._each(x, lambda b: self._upper(self._lower(b)))
 
     def drawn(self, noise: np.ndarray) -> np.ndarray:
         """Vectors (K, n) whose precision these are, from standard normal ones."""
-        return self._each(noise, _Triangle.upper)
-
-    def _each(
-        self, x: np.ndarray, solve: Callable[[_Triangle, np.ndarray], np.ndarray]
-    ) -> np.ndarray:
-        found, n_each = np.full(x.shape, np.nan), len(x) // max(len(self.triangles), 1)
-        for k, one in enumerate(self.triangles):
-            if one is not None:
-                rows = slice(k * n_each, (k + 1) * n_each)
-                found[rows, self.order] = solve(one, x[rows, self.order].T).T
-        return found
+        return self._each(noise, self._upper)
 
     def whitened(self, x: np.ndarray) -> np.ndarray:
         """Vectors (K, n) in units of these precisions: what `drawn` makes them of."""
-        return self._each(x, _Triangle.whitened)
+        return self._each(x, self._whitened)
 
     def slopes(self, gradient: np.ndarray) -> np.ndarray:
         """Gradients (K, n) by whitened vectors."""
-        return self._each(gradient, _Triangle.lower)
+        return self._each(gradient, self._lower)
 
     def log_det(self) -> np.ndarray:
         """Log determinants (K,)."""
-        return np.array([np.nan if one is None else one.log_det() for one in self.triangles])
+        roots = np.hstack(
+            [self.bands[0].reshape(len(self.below), -1), np.einsum("kii->ki", self.corner)]
+        )
+        return np.where(self.are_positive, 2 * np.log(roots).sum(axis=1), np.nan)
+
+    def _each(self, x: np.ndarray, solve: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        k, found = len(self.below), np.empty(x.shape)
+        ordered = x[:, self.order].reshape(k, -1, self.order.size).transpose(0, 2, 1)
+        solved = np.where(self.are_positive[:, None, None], solve(ordered), np.nan)
+        found[:, self.order] = solved.transpose(0, 2, 1).reshape(x.shape)
+        return found
+
+    def _lower(self, b: np.ndarray) -> np.ndarray:
+        """Solutions for vectors (K, n, r)."""
+        n = self.below.shape[2]
+        first = _banded_solution(self.bands, b[:, :n])
+        last = np.linalg.solve(self.corner, b[:, n:] - self.below @ first)
+        return np.concatenate([first, last], axis=1)
+
+    def _upper(self, b: np.ndarray) -> np.ndarray:
+        """Solutions of the transpose for vectors (K, n, r)."""
+        n = self.below.shape[2]
+        last = np.linalg.solve(self.corner.transpose(0, 2, 1), b[:, n:])
+        rest = b[:, :n] - self.below.transpose(0, 2, 1) @ last
+        return np.concatenate([_banded_solution(self.bands, rest, trans="T"), last], axis=1)
+
+    def _whitened(self, x: np.ndarray) -> np.ndarray:
+        """The transpose times vectors (K, n, r)."""
+        k, _, n = self.below.shape
+        first = self.below.transpose(0, 2, 1) @ x[:, n:]
+        for shift, band in enumerate(self.bands.reshape(-1, k, n)):
+            first[:, : n - shift] += band[:, : n - shift, None] * x[:, shift:n]
+        return np.concatenate([first, self.corner.transpose(0, 2, 1) @ x[:, n:]], axis=1)
+
+
+def _banded_solution(bands: np.ndarray, b: np.ndarray, trans: str = "N") -> np.ndarray:
+    """Of lower bands of K matrices, one after the other, for vectors (K, n, r)."""
+    if not b.size:
+        return b
+    found, _ = lapack.dtbtrs(bands, b.reshape(bands.shape[1], -1), uplo="L", trans=trans)
+    return np.asarray(found.reshape(b.shape))
 
 
 @dataclass(frozen=True)
@@ -280,7 +238,7 @@ class Bands:
         """
         if most * n < 1:
             return None
-        pattern, degree = _pattern(places, n), np.bincount(places[0], minlength=n)
+        pattern, degree = pattern_of(places, n), np.bincount(places[0], minlength=n)
         best: Self | None = None
         by_degree = np.argsort(degree, kind="stable")
         for n_below in (0, *2 ** np.arange(int(np.log2(most * n)) + 1)):
@@ -336,12 +294,16 @@ class Bands:
     def positive(self, found: np.ndarray) -> np.ndarray:
         """The same with as much added to the diagonal as makes them positive; NaN if none does."""
         found, one = found.copy(), self.of_diagonal(np.ones(self.order.size))
-        for k, triangle in enumerate(self.factors(found).triangles):
-            if triangle is None:
-                unit = one * np.abs(self.diagonal(found[k : k + 1])).mean()
-                tried = (found[k] + FLAT * 10.0**power * unit for power in range(1, 9))
-                good = (a for a in tried if self._triangle(a) is not None)
-                found[k] = next(good, np.full_like(one, np.nan))
+        left = np.flatnonzero(~self.factors(found).are_positive)
+        unit = np.abs(self.diagonal(found[left])).mean(axis=1)[:, None, None] * one
+        for power in range(1, 9):
+            if not left.size:
+                break
+            tried = found[left] + FLAT * 10.0**power * unit
+            good = self.factors(tried).are_positive
+            found[left[good]] = tried[good]
+            left, unit = left[~good], unit[~good]
+        found[left] = np.nan
         return found
 
     def are_positive(self, found: np.ndarray) -> np.ndarray:
@@ -350,24 +312,20 @@ class Bands:
 
     def factors(self, found: np.ndarray) -> BandFactors:
         """Of these matrices."""
-        return BandFactors(self.order, [self._triangle(one) for one in found])
-
-    def _triangle(self, one: np.ndarray) -> _Triangle | None:
-        n_most = self.order.size - self.n_below
-        if not np.isfinite(one).all():
-            return None
-        bands, failed = lapack.dpbtrf(one[: self.n_bands, :n_most], lower=1)
-        if failed:
-            return None
-        below = one[self.n_bands :, :n_most]
-        corner = one[self.n_bands :, n_most:]
-        if not self.n_below:
-            return _Triangle(bands, below, corner)
-        turned, _ = lapack.dtbtrs(bands, below.T, uplo="L")
-        try:
-            return _Triangle(bands, turned.T, np.linalg.cholesky(corner - turned.T @ turned))
-        except np.linalg.LinAlgError:
-            return None
+        n, unit = self.order.size - self.n_below, self.of_diagonal(np.ones(self.order.size))
+        good = np.isfinite(found).all(axis=(1, 2))
+        found = np.where(good[:, None, None], found, unit)
+        bands, all_have = _banded_roots(found[:, : self.n_bands, :n])
+        if not all_have:
+            good &= [_banded_roots(one[None, : self.n_bands, :n])[1] for one in found]
+            found = np.where(good[:, None, None], found, unit)
+            bands, _ = _banded_roots(found[:, : self.n_bands, :n])
+        below, corner = np.split(found[:, self.n_bands :], [n], axis=2)
+        turned = _banded_solution(bands, below.transpose(0, 2, 1)).transpose(0, 2, 1)
+        corner = corner - turned @ turned.transpose(0, 2, 1)
+        good &= _have_roots(corner)
+        corner = np.where(good[:, None, None], corner, np.eye(self.n_below))
+        return BandFactors(self.order, bands, turned, np.linalg.cholesky(corner), good)
 
     def whole(self, found: np.ndarray) -> np.ndarray:
         """Shape (K, n, n)."""
@@ -387,10 +345,6 @@ def matrices_of(is_there: np.ndarray) -> Matrices:
     """Bands, where elements (n, n) that are there go into few enough; else whole ones."""
     places, n = np.array(np.nonzero(is_there)), len(is_there)
     return Bands.of(places, n) or Whole(n, places)
-
-
-def _pattern(places: np.ndarray, n: int) -> sparse.csr_array:
-    return sparse.csr_array((np.ones(places.shape[1], dtype=int), tuple(places)), shape=(n, n))
 
 
 def _is_at(places: np.ndarray, n: int) -> np.ndarray:

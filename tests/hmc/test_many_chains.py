@@ -10,7 +10,7 @@ from scipy import stats
 from support.checks import assert_detects, check_means, check_same_law, make_rng
 
 import pymc_logz as lz
-from pymc_logz.hmc.run import Chains, StepSize, nested_rhat, plain_nested_rhat, scale_of_chains
+from pymc_logz.hmc import Chains, StepSize, nested_rhat, plain_nested_rhat, scale_of_chains
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
 D = 5

@@ -3,6 +3,7 @@
 import errno
 import json
 import shutil
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,15 @@ IDENTITY: dict[str, Any] = {
 }
 
 
-def opened(path: Path, **changed: Any) -> Keeper:
+def opened(path: Path, **changed: Any) -> AbstractContextManager[Keeper]:
     """The checkpoint of a run, of which something may be another."""
     return Keeper.opened(path, {**IDENTITY, **changed}, {"seed": {"state": 1}})
+
+
+def open_once(path: Path, **changed: Any) -> None:
+    """Open the checkpoint of a run, and let others use it."""
+    with opened(path, **changed):
+        pass
 
 
 def job(n_moves: int) -> AnnealJob:
@@ -74,7 +81,7 @@ def test_what_was_made_is_made_once_and_generators_move_on(path: Path) -> None:
 
 def test_another_run_is_refused_with_what_differs(path: Path) -> None:
     """Would catch a run that goes on from what was made of another model, data or setting."""
-    opened(path).close()
+    open_once(path)
     cases: list[tuple[dict[str, Any], str]] = [
         ({"model": {"data": {"y": "other"}}}, "model 'data' 'y': 'abc' there, 'other' here"),
         ({"settings": {**IDENTITY["settings"], "draws": 8}}, "settings 'draws': 4 there, 8 here"),
@@ -83,8 +90,8 @@ def test_another_run_is_refused_with_what_differs(path: Path) -> None:
     ]
     for changed, message in cases:
         with pytest.raises(CheckpointError, match=message):
-            opened(path, **changed)
-    opened(path).close()  # the one it is of is still taken
+            open_once(path, **changed)
+    open_once(path)  # the one it is of is still taken
 
 
 @pytest.mark.parametrize("made", ["folder", "file", "zarr", "broken", "layout"])
@@ -104,7 +111,7 @@ def test_something_else_at_the_path_is_left_alone(made: str, path: Path) -> None
             contents.get(made, "mine")
         )
     before = sorted(p.name for p in path.parent.rglob("*"))
-    for call in (lambda: opened(path), lambda: resume(path)):
+    for call in (lambda: open_once(path), lambda: resume(path)):
         with pytest.raises(CheckpointError, match=r"no checkpoint of this package.*touched"):
             call()
     assert sorted(p.name for p in path.parent.rglob("*")) == before
@@ -170,18 +177,18 @@ def test_two_runs_do_not_share_a_checkpoint(path: Path) -> None:
     """Would catch two processes that write over each other."""
     pytest.importorskip("fcntl", reason="files cannot be locked here")
     with opened(path), pytest.raises(CheckpointError, match="in use by another run"):
-        opened(path)
-    opened(path).close()
+        open_once(path)
+    open_once(path)
 
 
 def test_what_was_being_written_when_the_run_was_killed_goes(path: Path) -> None:
     """Would catch rubbish that piles up, or is taken for a record."""
-    opened(path).close()
+    open_once(path)
     left = [path / f"{records.WRITING}1", path.with_name(f"{path.name}{records.WRITING}2")]
     for folder in left:
         folder.mkdir()
         (folder / "zarr.json").write_text("{")
-    opened(path).close()
+    open_once(path)
     assert not any(folder.exists() for folder in left)
     assert begun_with(path, "seed") == {"state": 1}
 
@@ -200,7 +207,7 @@ def test_resume_tells_how_far_it_is(path: Path) -> None:
         assert "forward-1.chain-0: 16 of 100 moves (16%)" in str(kept)
         assert "the same call goes on" in str(kept)
         keeper.store_chain("forward-1.chain-0", job(100), None)
-        keeper.finish()
+        keeper.write("finished", True)
     assert resume(path).is_finished
     with pytest.raises(CheckpointError, match="no checkpoint"):
         resume(path.parent)

@@ -196,10 +196,11 @@ def full(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler, opened = signal.signal(signal.SIGXFSZ, signal.SIG_IGN), Keeper.opened
 
-    def then_full(*args: Any) -> Keeper:
-        keeper = opened(*args)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (2048, before[1]))
-        return keeper
+    @contextmanager
+    def then_full(*args: Any) -> Iterator[Keeper]:
+        with opened(*args) as keeper:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (2048, before[1]))
+            yield keeper
 
     with monkeypatch.context() as patch:
         patch.setattr(Keeper, "opened", then_full)

@@ -14,7 +14,7 @@ from support.level_sets import nearly_singular, parabola, two_branches
 
 import pymc_logz as lz
 from pymc_logz.errors import ModelError
-from pymc_logz.manifold.evidence import bridge_charts, manifold_bridge
+from pymc_logz.manifold.evidence import bridge_charts
 from pymc_logz.manifold.generator_form import ExactObservation
 from pymc_logz.manifold.missed_modes import Atlas, fitted_charts, misses_a_mode
 from pymc_logz.manifold.model import make_constrained_model
@@ -254,7 +254,7 @@ def test_inputs_that_are_constant_do_not_make_chains_disagree():
     second = rng.normal(0.5, np.sqrt(0.5), (4, 200))
     fixed = 0.3 + 1e-12 * np.arange(4)[:, None] + 1e-16 * rng.normal(size=(4, 200))
     draws = np.stack([fixed, second, 1.0 - second], axis=-1)
-    tree = manifold_bridge(az.from_dict({"posterior": {"u": draws}}), model, progressbar=False)
+    tree = lz.bridge_sampling(az.from_dict({"posterior": {"u": draws}}), model, progressbar=False)
     assert tree["evidence"]["status"].item() == "ok"
     exact = stats.norm.logpdf(0.3) + stats.norm.logpdf(1.0, 0.0, np.sqrt(2.0))
     assert abs(tree["evidence"]["log_z"].item() - exact) < 4 * tree["evidence"]["mcse"].item()
@@ -273,7 +273,7 @@ def test_no_number_where_the_set_crosses_itself():
 def test_error_of_the_priors_share_counts(monkeypatch):
     """Catches an error bar without that of the share of the prior that a transform allows."""
     monkeypatch.setattr(PriorDraws, "log_share", lambda *_: (np.log(0.5), 0.25))
-    plain = manifold_bridge(tree_of("linear"), atlas_of("linear")[0], progressbar=False)
+    plain = lz.bridge_sampling(tree_of("linear"), atlas_of("linear")[0], progressbar=False)
     log_z, mcse = (plain["evidence"][name].item() for name in ("log_z", "mcse"))
     assert 0.25 < mcse < 0.26
     assert abs(log_z - (CASES["linear"][-1] - np.log(0.5))) < 0.1
@@ -284,13 +284,13 @@ def test_draws_of_another_model_are_refused():
     tree = tree_of("linear")
     tree["posterior"]["u"][0, 5, 0] += 0.1
     with pytest.raises(ValueError, match=r"draw 5 .* does not meet the exact observations"):
-        manifold_bridge(tree, model)
+        lz.bridge_sampling(tree, model)
     with pytest.raises(ValueError, match="draws=1"):
-        manifold_bridge(tree, model, draws=1)
+        lz.bridge_sampling(tree, model, draws=1)
     with pm.Model() as plain:
         pm.Normal("x", pm.Normal("mean"), observed=1.0)
     with pytest.raises(ModelError, match="no exact observation"):
-        manifold_bridge(tree, plain)
+        make_constrained_model(plain)
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from support.latent_models import PEOPLE, check_rows, exact_people, numbers, sur
 import pymc_logz as lz
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.base import KernelState
+from pymc_logz.loop.calls import Call
 from pymc_logz.loop.frozen import make_plan
 from pymc_logz.models.flat import flatten_model, model_path
 from pymc_logz.models.preparation import Prepared, prepare
@@ -208,9 +209,15 @@ def prepared() -> tuple[Prepared, Block, Plan]:
     """The survey made ready, with a frozen plan, for tests that run batches of it."""
     rngs = generators_from(3)
     ready = prepare(survey(), rngs.checks, data=PEOPLE)
-    block, _ = compile_batches(ready, STACKED, HaisSettings(draws=16, betas=30), rngs.pilot)
+    block, _ = compile_batches(ready, STACKED, Call(HaisSettings(draws=16, betas=30), rngs))
     start = ready.prior(rngs.pilot, block.n_rows)
     return ready, block, make_plan(block, HaisSettings(betas=30), start, rngs.pilot).plan
+
+
+def call_of(settings: HaisSettings, seed: int) -> Call[HaisSettings]:
+    """A call whose batches have random numbers of this seed."""
+    rngs = generators_from(0)._replace(run=np.random.default_rng(seed))
+    return Call(settings, rngs, create_simple_progress(False))
 
 
 def batched(
@@ -219,9 +226,8 @@ def batched(
     """Results of all people in batches of a size, from one seed."""
     _, block, plan = prepared
     batches = list(STACKED.reshape(-1, size, STACKED.shape[1]))
-    settings = HaisSettings(draws=draws, cores=cores)
-    rng = np.random.default_rng(4)
-    return run_batches(block, plan, batches, settings, rng, create_simple_progress(False))
+    call = call_of(HaisSettings(draws=draws, cores=cores), 4)
+    return run_batches(block, plan, batches, call)
 
 
 def test_cores_do_not_change_a_bit(prepared: tuple[Prepared, Block, Plan]) -> None:
@@ -275,7 +281,7 @@ def test_interrupt_keeps_finished_batches(
     results, rows = batched(prepared, 4), read_data_rows(survey(), PEOPLE)
     ready, block, plan = prepared
     with pytest.warns(lz.EvidenceWarning, match="8 of 12 data rows.*row 4.*'not_run'"):
-        tree = collect(ready, rows, block, plan, results, HaisSettings(draws=16), {})
+        tree = collect(ready, rows, block, plan, results, call_of(HaisSettings(draws=16), 4))
     status = tree["evidence"]["status"].to_numpy()[0]
     np.testing.assert_array_equal(status == "not_run", np.arange(12) >= 4)
     np.testing.assert_array_equal(np.isnan(numbers(tree)[0]), status == "not_run")
@@ -288,12 +294,11 @@ def test_intervals_cover_the_exact_log_likelihood() -> None:
     settings = HaisSettings(draws=128)
     rngs = generators_from(3)
     ready = prepare(survey(), rngs.checks, data=PEOPLE)
-    block, batches = compile_batches(ready, STACKED, settings, rngs.pilot)
+    block, batches = compile_batches(ready, STACKED, Call(settings, rngs))
     plan = make_plan(block, settings, ready.prior(rngs.pilot, block.n_rows), rngs.pilot).plan
     z = []
     for seed in range(25):
-        rng = np.random.default_rng(seed)
-        [result] = run_batches(block, plan, batches, settings, rng, create_simple_progress(False))
+        [result] = run_batches(block, plan, batches, call_of(settings, seed))
         log_z = np.array([estimate.log_z for estimate in result.estimates])
         mcse = np.array([estimate.mcse for estimate in result.estimates])
         z.append((log_z - exact_people(PEOPLE)) / mcse)

@@ -19,7 +19,7 @@ from jax.flatten_util import ravel_pytree
 from scipy.optimize import minimize
 
 from pymc_logz.energies import Energy, bilinear_generative, linear_generative
-from pymc_logz.hmc.run import StepSize
+from pymc_logz.hmc import StepSize
 from pymc_logz.kernels import Hamiltonian
 from pymc_logz.kernels.base import Move
 from pymc_logz.models.flat import flatten_model, model_path
