@@ -22,11 +22,10 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time names load 
     from pymc_logz.long_runs.resume import extend, resume
     from pymc_logz.long_runs.several_models import evidence_of_models
     from pymc_logz.manifold.abc_chains import abc_mcmc, abc_slice
-    from pymc_logz.manifold.generator_form import generator_form, relax
+    from pymc_logz.manifold.generator_form import ExactObservation, generator_form, relax
     from pymc_logz.manifold.likelihood_form import likelihood_form
     from pymc_logz.manifold.simulator import abc_rejection
     from pymc_logz.manifold.step_method import ConstrainedHMC
-    from pymc_logz.models.exact import ExactObservation
     from pymc_logz.per_datum.likelihood import marginal_log_likelihood
     from pymc_logz.per_datum.tracking import LogZTracker
     from pymc_logz.plots import (
@@ -110,9 +109,8 @@ _HOMES = {
     "long_runs.several_models": ("evidence_of_models",),
     "manifold.abc_chains": ("abc_mcmc", "abc_slice"),
     "manifold.simulator": ("abc_rejection",),
-    "manifold.generator_form": ("generator_form", "relax"),
+    "manifold.generator_form": ("ExactObservation", "generator_form", "relax"),
     "manifold.likelihood_form": ("likelihood_form",),
-    "models.exact": ("ExactObservation",),
     "plots": tuple(name for name in __all__ if name.startswith("plot_")),
     "posterior.bridging": ("bridge_sampling",),
     "posterior.log_density": ("log_density",),

@@ -19,6 +19,7 @@ from pymc_logz.models.density import lacks_gradient
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.models.prior import PriorDraws
+from pymc_logz.paths.geometric import DrawRows
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.blend import Blend, Target
 from pymc_logz.runners.block import Block
@@ -186,7 +187,7 @@ def may_walk(flat: FlatModel, prior: PriorDraws) -> bool:
 
 def walk_doubts(
     densities: Densities,
-    prior: Callable[[np.random.Generator, int], np.ndarray],
+    prior: DrawRows,
     draws: np.ndarray,
     log_z: float,
     rng: np.random.Generator,
@@ -202,9 +203,10 @@ def walk_doubts(
     found = other_mode(densities, prior(rng, N_ROWS), distinct, log_z, rng)
     if found is None:
         return []
+    share, log_mass = found
     reason = (
-        f"of {N_ROWS} particles that walked from the prior to the posterior {found.share:.0%} "
+        f"of {N_ROWS} particles that walked from the prior to the posterior {share:.0%} "
         "ended in a mode that no draw is in, with a mass of about "
-        f"{np.exp(found.log_z - log_z):.2g} times that of the draws"
+        f"{np.exp(log_mass - log_z):.2g} times that of the draws"
     )
     return [Doubt("missed_mode", reason)]

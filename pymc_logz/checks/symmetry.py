@@ -12,7 +12,7 @@ import numpy as np
 
 from pymc_logz.models.beyond_draws import Densities
 from pymc_logz.models.flat import FlatModel
-from pymc_logz.pilot.exchanges import N_COMPARED, are_the_same, columns_of, exchangeable
+from pymc_logz.pilot.exchanges import N_COMPARED, are_the_same, exchangeable
 from pymc_logz.trees.doubts import Doubt
 
 
@@ -68,14 +68,15 @@ def symmetry_doubts(
 def _symmetries(flat: FlatModel) -> Iterator[Symmetry]:
     """Reflections of entries and of variables, and exchanges of neighbours."""
     d, identity = flat.n_dims, np.arange(flat.n_dims)
-    for name, own in zip(flat.value_names, columns_of(flat.shapes), strict=True):
+    for name, columns in flat.columns_by_name.items():
+        own = columns.ravel()
         yield _reflected(f"a change of the sign of {name}", own, d)
         if own.size > 1:
             for j in own:
                 yield _reflected(f"a change of the sign of an entry of {name}", np.array([j]), d)
     yield _reflected("a change of all signs", identity, d)
-    for variables in exchangeable(flat.shapes):
-        names = ", ".join(flat.value_names[place] for place, _ in variables)
+    for variables in exchangeable(flat.columns_by_name):
+        names = ", ".join(name for name, _ in variables)
         blocks = [block for _, block in variables]
         for i in range(len(blocks[0]) - 1):
             source, side = identity.copy(), np.zeros(d)

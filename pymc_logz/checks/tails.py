@@ -16,10 +16,8 @@ def tail_doubts(
     ``densities`` are log prior and log likelihood of rows (n, d), here draws.
     """
     names = {rv.name for rv in flat.model.free_RVs}
-    transformed = np.repeat(
-        [name not in names for name in flat.value_names],
-        [int(np.prod(shape)) for shape in flat.shapes],
-    )
+    columns = flat.columns_by_name.items()
+    transformed = np.array([name not in names for name, own in columns for _ in range(own.size)])
     found = growing_tail(densities, rows, transformed, rng, flat.continuous)
     if found is None:
         return [] if flat.sites else _pole_doubts(densities, rows)

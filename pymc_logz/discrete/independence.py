@@ -101,12 +101,11 @@ class Tracer:
         function = pytensor.function(list(at), wanted, mode=mode, on_unused_input="ignore")
         self.values: dict[Variable, Any] = dict(zip(wanted, function(*at.values()), strict=True))
 
-    def owners(self, entries: Mapping[Any, Owners], sets: Sets | None = None) -> list[Owners]:
+    def owners(self, entries: Mapping[Any, Owners], sets: Sets) -> list[Owners]:
         """Owner of each element of the pieces: a number, `NONE` or `SEVERAL`.
 
         ``entries`` are the inputs that are followed, with numbers of their elements.
         """
-        sets = Sets(0) if sets is None else sets
         found: dict[Variable, Owners] = dict(entries)
 
         def owner(var: Variable) -> Owners:

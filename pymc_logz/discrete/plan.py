@@ -9,10 +9,12 @@ import numpy as np
 
 from pymc_logz.discrete.elimination import Round, rounds_for
 from pymc_logz.discrete.independence import NONE, SEVERAL, Owners, Sets, Tracer
-from pymc_logz.models.data_rows import starting_point
+from pymc_logz.models.data_inputs import starting_point
 from pymc_logz.models.discrete import colours, is_discrete, slices_of
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.preparation import NotSummed
+
+Pair = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class SumPlan:
     """Values of the others, in their order, shape (C, number of them)."""
     owners: tuple[Owners, ...]
     """Owner of each element of each piece of the density: a site, or a pair after the sites."""
-    pairs: tuple[tuple[int, int], ...] = ()
+    pairs: tuple[Pair, ...] = ()
     """Places in ``alone`` of two that some element depends on, the smaller first, E of them."""
 
     @cached_property
@@ -125,16 +127,16 @@ def sum_plan(whole: FlatModel, pieces: Sequence[object]) -> SumPlan | NotSummed:
 
 def independent_plan(whole: FlatModel, pieces: Sequence[object]) -> SumPlan | NotSummed:
     """A plan of entries of which each piece has one at most, if several; the others are given."""
-    alone, found, _ = _traced_entries(whole, pieces, 1)
+    alone, _, owners = _traced_entries(whole, pieces, 1)
     if len(alone) < 2:
         return NotSummed("no two of its values are independent given all the rest")
-    return SumPlan(whole, alone, np.zeros((1, 0), dtype=int), found)
+    return SumPlan(whole, alone, np.zeros((1, 0), dtype=int), owners)
 
 
 def _plan(whole: FlatModel, pieces: Sequence[object], largest: int) -> SumPlan | NotSummed:
     """The plan where pieces may depend on so many entries at most that are not summed together."""
     sites = whole.sites
-    alone, found, sets = _traced_entries(whole, pieces, largest)
+    alone, pairs, owners = _traced_entries(whole, pieces, largest)
     others = [i for i in range(len(sites)) if i not in alone]
     n_points = int(np.prod([float(sites[i].n_values or 1) for i in others]))
     if n_points > 4096:
@@ -144,7 +146,6 @@ def _plan(whole: FlatModel, pieces: Sequence[object], largest: int) -> SumPlan |
         )
     ranges = [range(sites[i].lower or 0, (sites[i].upper or 0) + 1) for i in others]
     points = np.array(list(product(*ranges)), dtype=int).reshape(n_points, len(others))
-    pairs, owners = _numbered_pairs(alone, found, sets)
     plan = SumPlan(whole, alone, points, owners, pairs)
     if plan.cost > 2**18:
         return NotSummed(f"a sum has {plan.cost:,} terms for each point")
@@ -158,7 +159,7 @@ def _names(whole: FlatModel, entries: Iterable[int]) -> list[str]:
 
 def _numbered_pairs(
     alone: Sequence[int], found: Sequence[Owners], sets: Sets
-) -> tuple[tuple[tuple[int, int], ...], tuple[Owners, ...]]:
+) -> tuple[tuple[Pair, ...], tuple[Owners, ...]]:
     """Pairs that own an element, by their places, and owners with pairs numbered after sites."""
     n_sites = sets.n_entries
     numbers = sorted({int(i) for one in found for i in np.unique(one) if i >= n_sites})
@@ -172,8 +173,8 @@ def _numbered_pairs(
 
 def _traced_entries(
     whole: FlatModel, pieces: Sequence[object], largest: int
-) -> tuple[tuple[int, ...], tuple[Owners, ...], Sets]:
-    """Entries of which each piece has so many at most, owners of all elements, and their sets."""
+) -> tuple[tuple[int, ...], tuple[Pair, ...], tuple[Owners, ...]]:
+    """Entries of which each piece has so many at most, their pairs, and owners of all elements."""
     sites, start = whole.sites, starting_point(whole.model)
     tracer = Tracer(pieces, {var: start[var.name] for var in whole.model.value_vars})
     entries, sets = numbered(whole), Sets(len(sites), largest)
@@ -197,7 +198,8 @@ def _traced_entries(
         for var in narrow:
             tried = {**followed, var: entries[var]}
             followed = tried if can_be(tried) else followed
-    return _numbers(followed), tuple(tracer.owners(followed, sets)), sets
+    alone = _numbers(followed)
+    return alone, *_numbered_pairs(alone, tracer.owners(followed, sets), sets)
 
 
 def _numbers(followed: Mapping[object, Owners]) -> tuple[int, ...]:

@@ -35,10 +35,9 @@ from scipy.special import logsumexp, softmax
 from pymc_logz.discrete.elimination import NUMERIC, SYMBOLIC, Ops, drawn_back, eliminated
 from pymc_logz.discrete.independence import NONE, data_that_decide
 from pymc_logz.discrete.plan import SumPlan, independent_plan, numbered, sum_plan
-from pymc_logz.graphs.kept import Kept
-from pymc_logz.graphs.modes import cheaply_compiled
+from pymc_logz.graphs.functions import Kept, cheaply_compiled
 from pymc_logz.models.cache import kept_for
-from pymc_logz.models.data_rows import DataInputs, starting_point, with_data_inputs
+from pymc_logz.models.data_inputs import DataInputs, starting_point, with_data_inputs
 from pymc_logz.models.discrete import is_discrete, split_row
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.preparation import NotSummed
@@ -285,8 +284,7 @@ def summed_out(whole: FlatModel) -> tuple[FlatModel, DataInputs] | NotSummed:
     )
     flat = FlatModel(
         model,
-        tuple(var.name for var in left),
-        tuple(start[var.name].shape for var in left),
+        {var.name: start[var.name].shape for var in left},
         row,
         log_prior,
         log_target - log_prior,

@@ -30,9 +30,8 @@ from pytensor.tensor.subtensor import AdvancedIncSubtensor, IncSubtensor
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.arguments import check_choice
+from pymc_logz.graphs.functions import compile_kwargs_for, one_at_a_time
 from pymc_logz.graphs.host_calls import HostCall, calls_host, jax_host_call
-from pymc_logz.graphs.kept import one_at_a_time
-from pymc_logz.graphs.modes import compile_kwargs_for
 
 BATCHINGS = ("auto", "vector", "row")
 REWRITTEN = (Dot, ARange, Alloc, IncSubtensor, AdvancedIncSubtensor)

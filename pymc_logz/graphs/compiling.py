@@ -24,9 +24,8 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.errors import logger
 from pymc_logz.graphs.batching import teach_row_maps
+from pymc_logz.graphs.functions import compile_kwargs_for, one_at_a_time
 from pymc_logz.graphs.host_calls import calls_host, raising_as_called
-from pymc_logz.graphs.kept import one_at_a_time
-from pymc_logz.graphs.modes import compile_kwargs_for
 from pymc_logz.graphs.numpy_linker import numpy_mode, suits_numpy
 from pymc_logz.graphs.threads import hush_forks_of_chains
 
@@ -117,9 +116,11 @@ def compile_function(
     alternative: Callable[[], tuple[Sequence[Variable], Sequence[Variable]]] | None = None,
 ) -> Compiled:
     """Compile for the backend that `choose_backend` decides on; JAX may try the ``alternative``."""
-    return _compile_first(
-        compile_graph, (inputs, outputs), alternative, compile_kwargs, trial_inputs
-    )
+
+    def made(graph: tuple[Sequence[Variable], Sequence[Variable]], choice: Choice) -> Compiled:
+        return _compiled(graph, choice.in_numpy() if suits_numpy(graph[1]) else choice)
+
+    return _compile_first(made, (inputs, outputs), alternative, compile_kwargs, trial_inputs)
 
 
 def _compile_first[Made](
@@ -162,11 +163,6 @@ def function_of(
         teach_row_maps(kwargs["mode"].linker)
         function = pytensor.function(list(inputs), list(outputs), **kwargs)
     return function, type(function.maker.linker).__name__.removesuffix("Linker").lower()
-
-
-def compile_graph(graph: tuple[Sequence[Variable], Sequence[Variable]], choice: Choice) -> Compiled:
-    """Compile the inputs and outputs of a function for a backend."""
-    return _compiled(graph, choice.in_numpy() if suits_numpy(graph[1]) else choice)
 
 
 def _compiled(graph: tuple[Sequence[Variable], Sequence[Variable]], choice: Choice) -> Compiled:

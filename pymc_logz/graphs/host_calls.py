@@ -24,7 +24,7 @@ from pytensor.graph.traversal import toposort
 from pytensor.tensor.type import TensorType
 
 from pymc_logz.errors import logger
-from pymc_logz.graphs.modes import cheaply_compiled
+from pymc_logz.graphs.functions import cheaply_compiled
 from pymc_logz.graphs.threads import AT_ONCE, FOR_MAIN, ONE_AT_A_TIME, n_processors
 
 KNOWN_PACKAGES = frozenset({"pytensor", "pymc", "pymc_extras", "pymc_logz"})

@@ -24,8 +24,8 @@ from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.utils import import_func_from_string
 
 from pymc_logz.graphs.batching import RowMap
+from pymc_logz.graphs.functions import one_at_a_time
 from pymc_logz.graphs.host_calls import HostCall
-from pymc_logz.graphs.kept import one_at_a_time
 
 WITHOUT = ("cxx_only", "BlasOpt", "fusion", "inplace", "scan_make_inplace")
 """Rewrites for compiled code, and those by which an operation would overwrite what it is given."""
@@ -121,11 +121,10 @@ def _elementwise(op: Elemwise, node: Apply) -> Callable[..., Any] | None:
 def _performed(op: Op, node: Apply) -> Callable[..., Any]:
     """What PyTensor's interpreter calls."""
     op.prepare_node(node, None, None, "py")
-    n_outputs, perform = len(node.outputs), op.perform
 
     def call(*values: Any) -> Any:
-        storage: list[list[Any]] = [[None] for _ in range(n_outputs)]
-        perform(node, list(values), storage)
-        return storage[0][0] if n_outputs == 1 else tuple(cell[0] for cell in storage)
+        storage: list[list[Any]] = [[None] for _ in node.outputs]
+        op.perform(node, list(values), storage)
+        return _one_or_all([cell[0] for cell in storage])
 
     return call

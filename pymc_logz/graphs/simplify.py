@@ -30,7 +30,7 @@ from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.math import All, Sum
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_logz.graphs.modes import parameter_checks
+from pymc_logz.graphs.functions import parameter_checks
 
 
 class BranchlessSoftplus(Softplus):
@@ -50,12 +50,19 @@ def _jax_softplus(op: BranchlessSoftplus, **_: Any) -> Callable:
     return lambda x: jnp.maximum(x, 0) + jnp.log1p(jnp.exp(-jnp.abs(x)))
 
 
+def _of_switch(value: Variable) -> list[Variable]:
+    """Condition and branches of what a switch chooses; nothing of anything else."""
+    node = value.owner
+    is_switch = node and isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, Switch)
+    return node.inputs if is_switch else []
+
+
 @node_rewriter([Elemwise])
 def switch_before_function(fgraph: FunctionGraph, node: Apply) -> list[Variable] | None:
     """``switch(c, f(a, k), f(b, k))`` becomes ``f(switch(c, a, b), k)`` for an elementwise f."""
-    if not isinstance(node.op.scalar_op, Switch):
+    if not (parts := _of_switch(node.outputs[0])):
         return None
-    condition, *branches = node.inputs
+    condition, *branches = parts
     first, second = (branch.owner for branch in branches)
     if first is None or second is None or first is second or first.op != second.op:
         return None
@@ -87,12 +94,9 @@ def logarithm_before_switch(fgraph: FunctionGraph, node: Apply) -> list[Variable
 
 def _before_switch(function: Elemwise, value: Variable) -> Variable | None:
     """The function of a switch, or of switches within it, applied to all that they choose from."""
-    switch = value.owner
-    if switch is None or not isinstance(switch.op, Elemwise):
+    if not (parts := _of_switch(value)):
         return None
-    if not isinstance(switch.op.scalar_op, Switch):
-        return None
-    condition, *branches = switch.inputs
+    condition, *branches = parts
     applied = [
         function(branch) if _is_smaller(branch, value) else _before_switch(function, branch)
         for branch in branches
@@ -131,12 +135,9 @@ def impossible_data_after_sum(data: Sequence[Variable]) -> Any:
 
     @node_rewriter([Sum])
     def impossible_data(fgraph: FunctionGraph, node: Apply) -> list[Variable] | None:
-        masked = node.inputs[0].owner
-        if masked is None or node.outputs[0].ndim > 0 or not isinstance(masked.op, Elemwise):
+        if node.outputs[0].ndim > 0 or not (parts := _of_switch(node.inputs[0])):
             return None
-        if not isinstance(masked.op.scalar_op, Switch):
-            return None
-        condition, masks, values = masked.inputs
+        condition, masks, values = parts
         is_mask = isinstance(masks, Constant) and np.all(masks.data == -np.inf)
         needed = {var for var in graph_inputs([condition]) if not isinstance(var, Constant)}
         # where one value stands for all entries of a condition, their sum is more

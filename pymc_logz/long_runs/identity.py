@@ -104,7 +104,7 @@ def identity_of_model(flat: FlatModel) -> dict[str, Any]:
     observed, constant = model_data(flat)
     named = {**observed, **constant}
     data = {str(name): digest_of(value) for name, value in named.items()}
-    shapes = dict(zip(flat.value_names, map(str, flat.shapes), strict=True))
+    shapes = {name: str(shape) for name, shape in flat.shapes.items()}
     inputs = [flat.point, *flat.inputs]
     density = digest_of_graph(inputs, [flat.log_prior, flat.log_ratio], set(data.values()))
     values = {f"input {i}": digest_of(value) for i, value in enumerate(flat.values)}

@@ -19,11 +19,12 @@ from typing import Any
 import numpy as np
 
 from pymc_logz.errors import WorkersLostError, logger
-from pymc_logz.graphs.kept import Kept
+from pymc_logz.graphs.functions import Kept
 from pymc_logz.graphs.threads import Threads, n_processors
 from pymc_logz.models.cache import kept_for
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.prior import PriorDraws
+from pymc_logz.paths.geometric import no_draws
 from pymc_logz.runners.moves_of_rows import MovesOfRows, Work
 
 
@@ -216,11 +217,6 @@ def _along(
 ) -> MovesOfRows:
     values = [changed.get(i, value) for i, value in enumerate(moves.given_path.values)]
     return moves.along(values, sample_reference=draws)
-
-
-def no_draws(rng: np.random.Generator, n: int) -> np.ndarray:
-    """Draws of a reference where there are none to be made."""
-    raise NotImplementedError("draws of the reference are made where the run was started")
 
 
 def _same(one: np.ndarray, two: np.ndarray) -> bool:

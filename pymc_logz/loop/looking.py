@@ -103,5 +103,5 @@ def look_around(
             # a funnel that few rows show may not be one
             if not exceeds(found.stages, *islands_log_z(whitened.stages)):
                 found = whitened
-    rows = reordered(found.walked, prepared.flat.shapes, found.position, rng)
+    rows = reordered(found.walked, prepared.flat.columns_by_name, found.position, rng)
     return replace(found, stages=replace(found.stages, rows=rows))

@@ -18,8 +18,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.graphs.batching import RowMap
 from pymc_logz.graphs.compiling import Choice, choose_backend
-from pymc_logz.graphs.kept import one_at_a_time
-from pymc_logz.graphs.modes import compile_kwargs_for
+from pymc_logz.graphs.functions import compile_kwargs_for, one_at_a_time
 from pymc_logz.manifold.algebra import (
     NUMPY,
     Arrays,

@@ -17,10 +17,10 @@ from pytensor.tensor.shape import SpecifyShape
 from pytensor.tensor.subtensor import Subtensor, get_constant_idx, get_idx_list
 
 from pymc_logz.errors import ModelError
-from pymc_logz.graphs.modes import compile_kwargs_for
+from pymc_logz.graphs.functions import compile_kwargs_for
 from pymc_logz.manifold.backends import SymbolicSystem
 from pymc_logz.models.cache import kept_for
-from pymc_logz.models.data_rows import starting_point, with_data_inputs
+from pymc_logz.models.data_inputs import starting_point, with_data_inputs
 from pymc_logz.models.discrete import at_symbolic_row
 from pymc_logz.models.exact import exact_observations, is_exact
 from pymc_logz.models.flat import FlatModel
@@ -135,12 +135,11 @@ def make_generator(model: pm.Model) -> Generator:
     observed = model.replace_rvs_by_values([one.owner.inputs[1] for one in observations])
     # everything as a function of one flat vector of static length, data constant
     start = starting_point(model)
-    names = tuple(var.name for var in model.value_vars)
-    shapes = tuple(start[name].shape for name in names)
+    shapes = {var.name: start[var.name].shape for var in model.value_vars}
     point, everything = at_symbolic_row(model, [*densities, *outputs, *observed])
     everything, _ = with_data_inputs(everything, kept_for(model), constant=True)
     log_prior, log_ratio, *rest = everything
-    flat = FlatModel(model, names, shapes, point, log_prior, log_ratio)
+    flat = FlatModel(model, shapes, point, log_prior, log_ratio)
     outputs, observed = rest[: len(outputs)], rest[len(outputs) :]
     arrays = _values(observed, [observation.name for observation in observations], outputs)
     residual = pt.concatenate(

@@ -15,7 +15,8 @@ from pytensor.graph.traversal import ancestors
 from pymc_logz.errors import ModelError
 from pymc_logz.manifold.algebra import RELATIVE_ROUNDING, is_analytic
 from pymc_logz.manifold.generator import without_recurrence
-from pymc_logz.models.exact import exact_observations, graph_of, is_exact
+from pymc_logz.manifold.generator_form import graph_of
+from pymc_logz.models.exact import exact_observations, is_exact
 from pymc_logz.models.guards import check_model
 
 

@@ -11,7 +11,7 @@ import pymc as pm
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]  # PyMC's own dependency
 
 from pymc_logz.errors import ModelError
-from pymc_logz.graphs.kept import settings_key
+from pymc_logz.graphs.functions import settings_key
 from pymc_logz.manifold.algebra import (
     NUMPY,
     RELATIVE_ROUNDING,

@@ -13,7 +13,7 @@ from scipy.special import gammaln
 from pymc_logz.arguments import check_positive, check_whole
 from pymc_logz.errors import ModelError, PilotError
 from pymc_logz.estimators import LogZEstimate
-from pymc_logz.graphs.kept import Kept
+from pymc_logz.graphs.functions import Kept
 from pymc_logz.manifold.generator_form import relax
 from pymc_logz.models.context import model_from, model_labels, n_data, written_as
 from pymc_logz.models.density import RowDensity

@@ -4,7 +4,6 @@ Rows that walk from the prior find modes; lines that lead away from draws tell a
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
@@ -34,21 +33,14 @@ Densities = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 """From rows (n, d) to their log prior and log likelihood, potentials included, shape (n,) each."""
 
 
-class OtherMode(NamedTuple):
-    """Share of the rows from the prior that are where no draw is, and the mass there, roughly."""
-
-    share: float
-    log_z: float
-
-
 def other_mode(
     densities: Densities,
     start: np.ndarray,
     draws: np.ndarray,
     log_z: float,
     rng: np.random.Generator,
-) -> OtherMode | None:
-    """Mass that draws (m, d) of a posterior lack, by rows from prior draws (n, d); or None."""
+) -> tuple[float, float] | None:
+    """Share of rows from prior draws (n, d) that end far from draws (m, d), and log mass there."""
     # rows that end far from all draws, where the density falls by 3 nats on all lines to draws
     # nearby, are in another mode, whose mass is measured by importance sampling. It is found if
     # some of the n rows start in its basin, of probability 1 - (1 - s)**n for a fraction s of the
@@ -69,7 +61,7 @@ def other_mode(
     log_mass = _log_mass(densities, rows[far[apart]], draws, rng)
     if log_mass < np.log(LEAST_SHARE) + log_z:
         return None
-    return OtherMode(share, log_mass)
+    return share, log_mass
 
 
 def in_company(draws: np.ndarray) -> np.ndarray:

@@ -5,11 +5,10 @@ the graph tells whether it has changed, and if so nothing of the old is used.
 """
 
 import hashlib
-import operator
 import pickle
 import threading
-from collections.abc import Callable, Hashable, Iterable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -19,7 +18,7 @@ from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.type import RandomType
 
-from pymc_logz.graphs.kept import Kept
+from pymc_logz.graphs.functions import Kept
 
 ATTRIBUTE = "_pymc_logz_kept"
 """Where a model carries what is kept for it."""
@@ -31,34 +30,25 @@ def kept_for(model: pm.Model) -> "KeptForModel":
     # back to it (a transform or a density can be any function of the user's). In a table beside it
     # they would hold it for ever; here all of it is one cycle, which goes with the model.
     with _looking:
-        state, kept = _state_of(model), vars(model).get(ATTRIBUTE)
+        parts, contents = _state_of(model)
+        kept = vars(model).get(ATTRIBUTE)
         # a model that has travelled has a plain `Kept`; what was kept for an earlier state is let
         # go, never changed: a run may still use it
-        if not isinstance(kept, KeptForModel) or not kept.is_for(state):
-            kept = vars(model)[ATTRIBUTE] = KeptForModel(state)
+        if not isinstance(kept, KeptForModel) or not kept.is_for(parts, contents):
+            kept = vars(model)[ATTRIBUTE] = KeptForModel(parts, contents)
         return kept
 
 
 _looking = threading.Lock()
 
 
-class State(NamedTuple):
-    """What tells one state of a model from another."""
-
-    objects: tuple[Any, ...]
-    """Transforms, variables in their places, and all that these are computed from: others are
-    others, however similar."""
-    contents: tuple[Hashable, ...]
-    """Numbers of variables, constants, shapes of data, and settings of PyTensor."""
-
-
 class KeptForModel(Kept):
     """What is kept for one state of a model."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, parts: Sequence[Any], contents: Hashable) -> None:
         super().__init__()
-        self._state = state
-        self._known = {part for part in state.objects if isinstance(part, Variable)}
+        self._parts, self._contents = parts, contents
+        self._known = {part for part in parts if isinstance(part, Variable)}
         self._watched: dict[Variable, tuple[Callable[[Variable], Hashable], Hashable]] = {}
         """What was found beyond the model's own graph: how it is read, and what it was."""
 
@@ -74,18 +64,17 @@ class KeptForModel(Kept):
             if var not in self._known:
                 self._watched.setdefault(var, (shape_of, shape_of(var)))
 
-    def is_for(self, state: State) -> bool:
+    def is_for(self, parts: Sequence[Any], contents: Hashable) -> bool:
         """Whether this is the state, and what was found elsewhere is as it was."""
-        own, watched = self._state, list(self._watched.items())
-        return (
-            own.contents == state.contents
-            and len(own.objects) == len(state.objects)
-            and all(map(operator.is_, own.objects, state.objects))
-            and all(read(var) == before for var, (read, before) in watched)
-        )
+        # another part is another one, however similar; parts of this state live, so ids are theirs
+        own, now = (list(map(id, some)) for some in (self._parts, parts))
+        watched = list(self._watched.items())
+        is_same = contents == self._contents and own == now
+        return is_same and all(read(var) == before for var, (read, before) in watched)
 
 
-def _state_of(model: pm.Model) -> State:
+def _state_of(model: pm.Model) -> tuple[Sequence[Any], Hashable]:
+    """Parts of a model: transforms, variables and what these are computed from; and contents."""
     random = [*model.free_RVs, *model.observed_RVs]
     values = [model.rvs_to_values[rv] for rv in random]
     lists = (model.free_RVs, model.observed_RVs, model.potentials, model.deterministics)
@@ -102,7 +91,7 @@ def _state_of(model: pm.Model) -> State:
     settings = (config.floatX, config.mode, config.linker, config.optimizer)
     transforms = (model.rvs_to_transforms[rv] for rv in random)
     contents = (tuple(map(len, lists)), len(roots), settings, *brought_in)
-    return State((*transforms, *roots, *graph), contents)
+    return [*transforms, *roots, *graph], contents
 
 
 def is_data(var: Variable) -> bool:

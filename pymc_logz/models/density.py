@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,12 @@ from pytensor.gradient import NullTypeGradError
 from pytensor.graph.basic import Variable
 
 from pymc_logz.errors import logger, noting_interrupts
-from pymc_logz.graphs.batching import batch
 from pymc_logz.graphs.compiling import Compiled, compile_function
+from pymc_logz.graphs.functions import settings_key
 from pymc_logz.graphs.gradients import gradients_of
-from pymc_logz.graphs.kept import settings_key
-from pymc_logz.graphs.simplify import simplify
-from pymc_logz.models.flat import FlatModel, unconstrain
+from pymc_logz.models.flat import FlatModel, model_path, unconstrain
 from pymc_logz.models.preparation import Prepared
+from pymc_logz.paths.geometric import AnnealingPath, no_draws
 
 ROWS_PER_CALL = 512
 
@@ -69,27 +69,24 @@ def _compiled_rows(
     flat: FlatModel, compile_kwargs: Mapping[str, Any] | None, batching: str
 ) -> tuple[Compiled, str]:
     """The densities of rows as a function, and how the rows are batched."""
-    outputs = simplify([flat.log_prior, flat.log_ratio], flat.inputs)
-    # of what each row brings: its values, and its data if it has any
+    path = replace(model_path(flat, no_draws), how=batching, has_gradients=False)
+    # of what each row brings: its values, and its data if it has any. A fixed number of rows, so
+    # that backends compile one shape only
     widths = [flat.n_dims, *([] if flat.data is None else [flat.data.type.shape[0]])]
+    shapes = [(ROWS_PER_CALL, width) for width in widths]
 
-    def graph(batching: str) -> tuple[tuple[list[Variable], list[Variable]], str]:
-        # a fixed number of rows, so that backends compile one shape only
-        rows = [
-            pt.matrix(name, dtype="float64", shape=(ROWS_PER_CALL, width))
-            for name, width in zip(("rows", "data"), widths, strict=False)
-        ]
-        evaluate, how = batch(flat.point, outputs, flat.n_dims, batching, flat.data, flat.inputs)
-        return ([*rows, *flat.inputs], evaluate(*rows)), how
+    def graph(path: AnnealingPath) -> tuple[list[Variable], list[Variable]]:
+        rows, *data = (pt.matrix(dtype="float64", shape=shape) for shape in shapes)
+        found = (path.given(*data) if data else path).evaluate(rows)
+        return [rows, *data, *path.parameters], [found.log_reference, found.log_ratio]
 
-    made, how = graph(batching)
     compiled = compile_function(
-        *made,
+        *graph(path),
         compile_kwargs,
-        [*(np.zeros((ROWS_PER_CALL, width)) for width in widths), *flat.values],
-        (lambda: graph("row")[0]) if batching == "auto" and how == "vector" else None,
+        [*map(np.zeros, shapes), *path.values],
+        (lambda: graph(replace(path, how="row"))) if path.may_turn else None,
     )
-    return compiled, "row" if compiled.is_alternative else how
+    return compiled, "row" if compiled.is_alternative else path.batching
 
 
 def lacks_gradient(flat: FlatModel, columns: tuple[int, ...] | None = None) -> str | None:

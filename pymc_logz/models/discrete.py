@@ -18,7 +18,7 @@ from pytensor.tensor.random import basic
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.models.cache import KeptForModel, is_data
-from pymc_logz.models.data_rows import starting_point
+from pymc_logz.models.data_inputs import starting_point
 from pymc_logz.paths.geometric import Site
 
 SUPPORTS: dict[type, Callable[..., tuple[Any, Any]]] = {

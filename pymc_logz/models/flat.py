@@ -17,17 +17,15 @@ from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.errors import ModelError
+from pymc_logz.graphs.functions import Kept, cheaply_compiled
 from pymc_logz.graphs.host_calls import with_host_calls
-from pymc_logz.graphs.kept import Kept
-from pymc_logz.graphs.modes import cheaply_compiled
 from pymc_logz.models.cache import KeptForModel, kept_for
-from pymc_logz.models.data_rows import DataInputs, SymbolicData, starting_point, with_data_inputs
+from pymc_logz.models.data_inputs import DataInputs, starting_point, symbolic_data, with_data_inputs
 from pymc_logz.models.discrete import at_symbolic_row, joined, sites_of
 from pymc_logz.models.exact import REMEDY, exact_observations
 from pymc_logz.models.guards import check_model, refuse_discrete
-from pymc_logz.models.prior import PriorDraws
-from pymc_logz.paths.elliptical import Elliptical, log_density_by
-from pymc_logz.paths.geometric import AnnealingPath, Entries, Site
+from pymc_logz.models.prior import PriorDraws, transformed
+from pymc_logz.paths.geometric import AnnealingPath, DrawRows, Entries, Site
 from pymc_logz.paths.mixture import mixture_path
 
 if TYPE_CHECKING:
@@ -39,10 +37,8 @@ class FlatModel:
     """A PyMC model as two log densities of a flat row; what has no word here is as of its path."""
 
     model: pm.Model
-    value_names: tuple[str, ...]
-    """Names of the value variables, in the order of a row."""
-    shapes: tuple[tuple[int, ...], ...]
-    """Shape of each value variable."""
+    shapes: Mapping[str, tuple[int, ...]]
+    """Shape of each value variable by name, in the order of a row."""
     point: TensorVariable
     log_prior: TensorVariable
     """Log prior of the row, Jacobians of the transforms included."""
@@ -64,15 +60,23 @@ class FlatModel:
     @property
     def n_dims(self) -> int:
         """d, the length of a row."""
-        return int(sum(np.prod(shape, dtype=int) for shape in self.shapes))
+        return int(sum(np.prod(shape, dtype=int) for shape in self.shapes.values()))
+
+    @property
+    def columns_by_name(self) -> dict[str, np.ndarray]:
+        """Columns of a row that each value variable takes, in its shape."""
+        columns, end = {}, 0
+        for name, shape in self.shapes.items():
+            start, end = end, end + int(np.prod(shape))
+            columns[name] = np.arange(start, end).reshape(shape)
+        return columns
 
     @property
     def owners(self) -> tuple[str, ...]:
         """Name of the free variable that each entry of a row belongs to."""
         variable = {var.name: str(rv.name) for rv, var in self.model.rvs_to_values.items()}
-        names = [variable[value] for value in self.value_names]
-        sizes = [int(np.prod(shape)) for shape in self.shapes]
-        return tuple(np.repeat(names, sizes).tolist())
+        columns = self.columns_by_name.items()
+        return tuple(variable[value] for value, own in columns for _ in range(own.size))
 
     @property
     def continuous(self) -> np.ndarray:
@@ -83,19 +87,23 @@ class FlatModel:
 def flatten_model(
     model: pm.Model,
     observed: Mapping[str, np.ndarray] | None = None,
-    data: SymbolicData | None = None,
+    data: Iterable[str] = (),
     *,
     integers: bool = False,
 ) -> FlatModel:
-    """Flat log prior and log ratio of a model, once it is checked that its log Z is defined."""
+    """Flat log prior and log ratio of a model, once it is checked that its log Z is defined.
+
+    ``observed`` stand in for the model's own data; of ``data`` each row brings its own.
+    """
     # graphs are made once for a model that stays as it is, whose data are inputs of them
     if not integers:
         refuse_discrete(model)
     kept = kept_for(model)
     stand_ins = {name: np.asarray(value) for name, value in (observed or {}).items()}
     shapes = tuple((name, value.shape) for name, value in stand_ins.items())
-    key = ("flat", shapes, None if data is None else data.vector)
-    flat, containers = kept.get(key, lambda: _flat_graph(model, stand_ins, data, kept))
+    names = tuple(data)
+    key = ("flat", shapes, names)
+    flat, containers = kept.get(key, lambda: _flat_graph(model, stand_ins, names, kept))
     values = (*containers.values(), *stand_ins.values())
     return replace(flat, observed=observed, values=values)
 
@@ -103,7 +111,7 @@ def flatten_model(
 def _flat_graph(
     model: pm.Model,
     stand_ins: Mapping[str, np.ndarray],
-    data: SymbolicData | None,
+    data: Sequence[str],
     kept: KeptForModel,
 ) -> tuple[FlatModel, DataInputs]:
     """A model made flat, and the containers of data whose inputs come first."""
@@ -111,11 +119,10 @@ def _flat_graph(
         raise ModelError(f"the model has exact observations {names}: {REMEDY}")
     check_model(model, integers=True)
     start = starting_point(model)
-    shapes = tuple(start[var.name].shape for var in model.value_vars)
+    shapes = {var.name: start[var.name].shape for var in model.value_vars}
     if not any(value.size for value in start.values()):
-        named = {name: value.shape for name, value in start.items()}
         raise ModelError(
-            f"the free variables have no entries (their shapes are {named}), so there is nothing "
+            f"the free variables have no entries (their shapes are {shapes}), so there is nothing "
             "to integrate over, and log Z is the log likelihood: model.point_logps()"
         )
     places = {model.rvs_to_values[model[name]]: value for name, value in stand_ins.items()}
@@ -123,7 +130,8 @@ def _flat_graph(
         place: pt.tensor(dtype=place.type.dtype, shape=value.shape)
         for place, value in places.items()
     }
-    replaced = given if data is None else {**given, **data.places}
+    vector, parts = symbolic_data(model, data)
+    replaced = {**given, **parts}
     densities = clone_replace([model.varlogp, model.datalogp], replaced, rebuild_strict=False)
     kept.bake_in(var for var in graph_inputs(densities) if isinstance(var, Constant))
     densities = [
@@ -137,50 +145,31 @@ def _flat_graph(
     (log_prior, log_ratio), containers = with_data_inputs(densities, kept)
     flat = FlatModel(
         model,
-        tuple(var.name for var in model.value_vars),
         shapes,
         point,
         log_prior,
         log_ratio,
-        data=data and data.vector,
+        data=vector if data else None,
         sites=sites_of(model, start, kept),
         inputs=(*containers.inputs, *given.values()),
     )
     return flat, containers
 
 
-def model_path(flat: FlatModel, reference: PriorDraws | Elliptical) -> AnnealingPath:
-    """Path from a normalised reference to prior times likelihood times potentials."""
-    from_prior = AnnealingPath(
+def model_path(flat: FlatModel, prior: DrawRows) -> AnnealingPath:
+    """Path from the prior to prior times likelihood times potentials."""
+    return AnnealingPath(
         flat.point,
         flat.log_prior,
         flat.log_ratio,
         n_dims=flat.n_dims,
-        sample_reference=reference,
+        sample_reference=prior,
         data=flat.data,
         parameters=flat.inputs,
         values=flat.values,
         sites=flat.sites,
         entries=flat.entries,
         kept=flat.kept,
-    )
-    if not isinstance(reference, Elliptical):
-        return from_prior
-    numbers = reference.terms()
-    key = ("elliptical", len(numbers))
-
-    def made() -> tuple[list[Any], Any, Any]:
-        terms = [pt.tensor(dtype="float64", shape=np.shape(number)) for number in numbers]
-        log_reference = log_density_by(terms, flat.point)
-        return terms, log_reference, flat.log_prior + flat.log_ratio - log_reference
-
-    terms, log_reference, log_ratio = flat.kept.get(key, made)
-    return replace(
-        from_prior,
-        log_reference=log_reference,
-        log_ratio=log_ratio,
-        parameters=(*flat.inputs, *terms),
-        values=(*flat.values, *numbers),
     )
 
 
@@ -270,15 +259,9 @@ def unconstrained(model: pm.Model, draws: Mapping[str, np.ndarray]) -> np.ndarra
     kept = kept_for(model)
 
     def make() -> Callable[..., list[np.ndarray]]:
-        inputs, outputs = [], []
-        for rv in model.free_RVs:
-            given, transform = rv.type(name=f"{rv.name}_given"), model.rvs_to_transforms[rv]
-            inputs.append(given)
-            if transform is not None:
-                given = transform.forward(given, *rv.owner.inputs)
-            outputs.append(given)
-        outputs = replace_vars_in_graphs(outputs, dict(zip(model.free_RVs, inputs, strict=True)))
-        return _function_of_batches(inputs, outputs, kept)
+        given = {rv: rv.type(name=f"{rv.name}_given") for rv in model.free_RVs}
+        outputs = replace_vars_in_graphs(transformed(model), given)
+        return _function_of_batches([*given.values()], outputs, kept)
 
     values = [draws[rv.name].astype(rv.dtype) for rv in model.free_RVs]
     with np.errstate(divide="ignore", invalid="ignore"):  # draws on a boundary

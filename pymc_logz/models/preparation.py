@@ -1,5 +1,6 @@
 """A model that was checked, made flat, and may be summed: what every method starts with."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import NamedTuple
@@ -9,7 +10,6 @@ import pymc as pm
 
 from pymc_logz.errors import DiscreteVariableError, ModelError, logger, says_if_interrupted
 from pymc_logz.models.cache import kept_for
-from pymc_logz.models.data_rows import DataRows, symbolic_data
 from pymc_logz.models.flat import FlatModel, flatten_model
 from pymc_logz.models.prior import PriorDraws, Sampler, prior_values
 from pymc_logz.models.prior_check import check_priors
@@ -65,8 +65,6 @@ class Prepared:
     """Log densities of a row of unconstrained values; names, shapes and labels of the variables."""
     prior: PriorDraws
     """Exact draws of the prior."""
-    rows: DataRows | None
-    """Data that take the place of the model's own, if any were given."""
     exact_row: np.ndarray | None
     """The draw that simulated data came from, shape (1, d)."""
     prior_doubt: str | None = None
@@ -82,29 +80,22 @@ class Prepared:
         summed = self.flat.summed
         return {} if summed is None else {"summed_out": summed.plan.route}
 
-    @property
-    def data_rows(self) -> DataRows:
-        """``rows``, where the model was prepared with data."""
-        if self.rows is None:
-            raise ValueError("the model was prepared without data rows")
-        return self.rows
-
 
 @says_if_interrupted("the model was being prepared")
 def prepare(
     model: pm.Model,
     rng: np.random.Generator,
     *,
-    rows: DataRows | None = None,
+    data: Iterable[str] = (),
     simulate_data: bool = False,
     needs_prior_draws: bool = True,
     integers: bool = False,
     sum_out: bool | None = False,
 ) -> Prepared:
     """Check a model and everything that is given with it, and make it flat."""
-    # sum_out of None: where it can be done, and else kernels are to move discrete variables
-    data_input = None if rows is None else symbolic_data(model, rows.names)
-    flat = flatten_model(model, data=data_input, integers=integers or sum_out is not False)
+    # each row brings its own data of these names; sum_out of None: where it can be done, and else
+    # kernels are to move discrete variables
+    flat = flatten_model(model, data=data, integers=integers or sum_out is not False)
     exact_row = None
     if simulate_data:
         exact_row, observed = simulate(flat, rng)
@@ -119,7 +110,7 @@ def prepare(
         # a generator of its own: what follows must not depend on whether a check was made
         [apart] = spawn_generators(rng, 1)
         doubt = check_priors(model, apart)
-    return Prepared(flat, prior, rows, exact_row, doubt)
+    return Prepared(flat, prior, exact_row, doubt)
 
 
 def without_integers(flat: FlatModel, *, must: bool) -> FlatModel:

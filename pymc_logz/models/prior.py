@@ -21,7 +21,7 @@ from pytensor.tensor.type import TensorType
 
 from pymc_logz.errors import ImproperPriorError, warn
 from pymc_logz.models.cache import kept_for
-from pymc_logz.models.data_rows import starting_point
+from pymc_logz.models.data_inputs import starting_point
 from pymc_logz.models.known_priors import exact_transforms
 
 LEAST_FINITE = 1e-3
@@ -90,10 +90,9 @@ class PriorDraws:
             warn(f"whether the priors integrate to one could not be checked: {self.obstacle}")
             return 0.0, 0.0
         self(rng, 256)
-        if not self.n_outside and not self.n_rounded:
-            return 0.0, 0.0
-        # an error of log Z of at most 0.01 for shares above 0.4
-        self(rng, 2**14 if self.vectorized else 2**10)
+        if self.n_outside or self.n_rounded:
+            # an error of log Z of at most 0.01 for shares above 0.4
+            self(rng, 2**14 if self.vectorized else 2**10)
         if not self.n_outside:
             return 0.0, 0.0
         self.warn_of_share()
@@ -226,6 +225,12 @@ class _RowSampler(Sampler):
 def _row_sampler(model: pm.Model) -> _RowSampler:
     """What draws from a prior, compiled once for a model."""
     return kept_for(model).get("prior draws", lambda: _RowSampler(model))
+
+
+def transformed(model: pm.Model) -> list[Any]:
+    """The free variables in the unconstrained space, as graphs of themselves."""
+    pairs = [(rv, model.rvs_to_transforms[rv]) for rv in model.free_RVs]
+    return [rv if way is None else way.forward(rv, *rv.owner.inputs) for rv, way in pairs]
 
 
 def prior_values(model: pm.Model, *others: Any) -> list[Any]:

@@ -20,10 +20,10 @@ from pymc.pytensorf import replace_vars_in_graphs
 from pytensor.graph.replace import vectorize_graph
 
 from pymc_logz.errors import ImproperPriorError, warn
-from pymc_logz.graphs.modes import compile_kwargs_for
+from pymc_logz.graphs.functions import compile_kwargs_for
 from pymc_logz.models.cache import contents_of, is_data, kept_for
 from pymc_logz.models.known_priors import is_known
-from pymc_logz.models.prior import Sampler
+from pymc_logz.models.prior import Sampler, transformed
 from pymc_logz.models.prior_looks import (
     MAX_ERROR,
     Bounds,
@@ -186,11 +186,8 @@ class Conditional:
 
     def __init__(self, model: pm.Model, checked: Sequence[Any]) -> None:
         given = {rv: rv.type(name=f"{rv.name}_given") for rv in model.free_RVs}
-        values, conditional = [], []
-        for rv in model.free_RVs:
-            transform = model.rvs_to_transforms[rv]
-            value = rv if transform is None else transform.forward(rv, *rv.owner.inputs)
-            values.append(value)
+        values, conditional = transformed(model), []
+        for rv, value in zip(model.free_RVs, values, strict=True):
             if rv in checked:
                 parents = {other: draw for other, draw in given.items() if other is not rv}
                 conditional += replace_vars_in_graphs([value], parents)

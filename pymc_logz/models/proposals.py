@@ -8,7 +8,7 @@ import pymc as pm
 import xarray as xr
 
 from pymc_logz.models.cache import kept_for
-from pymc_logz.models.data_rows import natural_shapes
+from pymc_logz.models.data_inputs import natural_shapes
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.flat import FlatModel, function_of_rows, stacked, unconstrained
 from pymc_logz.models.prior import PriorDraws
@@ -21,8 +21,6 @@ FORMS = (
 
 type LogDensity = Callable[[Mapping[str, np.ndarray]], np.ndarray]
 """Of draws (n, ...) by name on the natural scale."""
-type Source = tuple[dict[str, np.ndarray], np.ndarray, LogDensity | None]
-"""Draws by name, their log density, and that of any others."""
 
 
 class Proposed(NamedTuple):
@@ -69,11 +67,11 @@ def proposed(proposal: Any, flat: FlatModel, n: int, rng: np.random.Generator) -
 
 def _source(
     proposal: Any, shapes: Mapping[str, tuple[int, ...]], n: int, rng: np.random.Generator
-) -> Source:
+) -> Proposed:
     if isinstance(proposal, pm.Model):
         return _of_model(proposal, list(shapes), n, rng)
     if isinstance(proposal, tuple) and len(proposal) == 2:
-        return *_given(*proposal), None
+        return _given(*proposal)
     if isinstance(proposal, Mapping):
         return _of_distributions(proposal, shapes, n, rng)
     if len(shapes) == 1 and _is_distribution(proposal):
@@ -98,7 +96,7 @@ def natural_density(density: RowDensity, rows: np.ndarray) -> np.ndarray:
     return log_p
 
 
-def _of_model(model: pm.Model, names: list[str], n: int, rng: np.random.Generator) -> Source:
+def _of_model(model: pm.Model, names: list[str], n: int, rng: np.random.Generator) -> Proposed:
     """Prior draws of a model, and their log density on the natural scale."""
     free = {rv.name: rv for rv in model.free_RVs}
     if set(names) != set(free):
@@ -121,7 +119,8 @@ def _of_model(model: pm.Model, names: list[str], n: int, rng: np.random.Generato
         found = evaluate(np.where(inside[:, None], others, rows[:1]))[0] - log_share
         return np.where(inside & ~np.isnan(found), found, -np.inf)
 
-    return dict(zip(natural, values, strict=True)), log_density - log_share, log_density_of
+    draws = dict(zip(natural, values, strict=True))
+    return Proposed(draws, log_density - log_share, log_density_of)
 
 
 def _of_distributions(
@@ -129,7 +128,7 @@ def _of_distributions(
     shapes: Mapping[str, tuple[int, ...]],
     n: int,
     rng: np.random.Generator,
-) -> Source:
+) -> Proposed:
     """Draws of frozen distributions, all independent: one of each entry, or of a whole variable."""
     values, whole = {}, {}
     for name, distribution in given.items():
@@ -152,7 +151,7 @@ def _of_distributions(
             found += _log_density(distribution, arrays[name], whole[name])
         return found
 
-    return values, log_density(values), log_density
+    return Proposed(values, log_density(values), log_density)
 
 
 def _drawn(
@@ -190,7 +189,7 @@ def _is_distribution(given: Any) -> bool:
     return hasattr(given, "rvs") and hasattr(given, "logpdf")
 
 
-def _given(draws: Any, log_density: Any) -> tuple[dict[str, np.ndarray], np.ndarray]:
+def _given(draws: Any, log_density: Any) -> Proposed:
     """Draws that a user has, in the order of their log densities."""
     if isinstance(draws, xr.DataTree):
         draws = draws["posterior"].to_dataset()
@@ -198,5 +197,5 @@ def _given(draws: Any, log_density: Any) -> tuple[dict[str, np.ndarray], np.ndar
         draws = stacked(draws, draws.data_vars)
     if not isinstance(draws, Mapping):
         raise TypeError(f"draws of type {type(draws).__name__} must be {FORMS}")
-    log_density = np.asarray(log_density, dtype=float).ravel()
-    return {str(name): np.asarray(values) for name, values in draws.items()}, log_density
+    arrays = {str(name): np.asarray(values) for name, values in draws.items()}
+    return Proposed(arrays, np.asarray(log_density, dtype=float).ravel(), None)

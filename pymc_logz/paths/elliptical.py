@@ -1,12 +1,9 @@
 """Normals, Student-t distributions and mixtures of them: drawn from, evaluated, and fitted."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import pytensor.tensor as pt
-from pytensor.tensor.variable import TensorVariable
 from scipy.linalg import solve_triangular
 from scipy.special import gammaln, logsumexp
 
@@ -20,16 +17,6 @@ LEAST_VARIANCE = 1e-6
 """Floor of a variance, in units of the scale that rows were whitened by."""
 RIDGE = 1e-12
 """Share of the mean variance added to each one, so that a factor exists."""
-
-
-def log_density_by(terms: Sequence[Any], point: TensorVariable) -> TensorVariable:
-    """Log density of a symbolic row of length d, by arrays as of `Elliptical.terms`, or symbols."""
-    centre, whitening, log_constant, *df = terms
-    square = (pt.dot(whitening, point - centre) ** 2).sum()
-    if not df:
-        return log_constant - 0.5 * square
-    power = 0.5 * (df[0] + point.shape[0])
-    return log_constant - power * pt.log1p(square / df[0])
 
 
 @dataclass(frozen=True)
@@ -88,11 +75,6 @@ class Elliptical:
         if np.isinf(self.df):
             return self.log_constant - 0.5 * square
         return self.log_constant - 0.5 * (self.df + self.centre.size) * np.log1p(square / self.df)
-
-    def terms(self) -> tuple[np.ndarray, ...]:
-        """Arrays that a compiled path takes: centre, inverse factor, constant; df if finite."""
-        own = self.centre, np.linalg.inv(self.factor), np.asarray(self.log_constant)
-        return own if np.isinf(self.df) else (*own, np.asarray(self.df))
 
     def mirrored(self, rows: np.ndarray) -> np.ndarray:
         """Rows reflected in the centre, which have the same density; shape (n, d)."""
@@ -221,8 +203,6 @@ class Clusters(NamedTuple):
     components: tuple[Elliptical, ...]
     shares: np.ndarray
     """Shape (K,), with sum 1."""
-    log_likelihood: float
-    """Of all rows."""
 
     def __call__(self, rng: np.random.Generator, n: int) -> np.ndarray:
         """Draw n rows, shape (n, d)."""
@@ -249,8 +229,8 @@ def fitted_clusters(rows: np.ndarray, n_effective: float, rng: np.random.Generat
     for k in range(1, MAX_COMPONENTS + 1):
         # with heavy tails, or nearly normal ones
         fits = [fit_clusters(rows, k, df, n_effective / len(rows), rng) for df in (5.0, 20.0)]
-        fit = max(fits, key=lambda one: one.log_likelihood)
-        criterion = _criterion(fit, rows.shape, n_effective)
+        fit, log_likelihood = max(fits, key=lambda one: one[1])
+        criterion = _criterion(log_likelihood, k, rows.shape, n_effective)
         if criterion <= highest and best is not None:
             return best
         best, highest = fit, criterion
@@ -258,11 +238,11 @@ def fitted_clusters(rows: np.ndarray, n_effective: float, rng: np.random.Generat
     return best
 
 
-def _criterion(fit: Clusters, shape: tuple[int, ...], n_effective: float) -> float:
+def _criterion(log_likelihood: float, k: int, shape: tuple[int, ...], n_effective: float) -> float:
     """Minus half of the Bayesian information criterion."""
     n, d = shape
-    n_parameters = len(fit.components) * (1 + d + d * (d + 1) / 2)
-    return float(n_effective / n * fit.log_likelihood - 0.5 * n_parameters * np.log(n_effective))
+    n_parameters = k * (1 + d + d * (d + 1) / 2)
+    return float(n_effective / n * log_likelihood - 0.5 * n_parameters * np.log(n_effective))
 
 
 def fit_clusters(
@@ -271,8 +251,11 @@ def fit_clusters(
     df: float,
     independent: float,
     rng: np.random.Generator,
-) -> Clusters:
-    """Mixture of k Student-t components; a fraction of rows is ``independent``, for shrinkage."""
+) -> tuple[Clusters, float]:
+    """Mixture of k Student-t components, and log likelihood of all rows.
+
+    A fraction of rows is ``independent``, for shrinkage.
+    """
     # expectation maximisation: Peel & McLachlan (2000), Robust mixture modelling using the t
     # distribution, section 4, doi 10.1023/A:1008981510081
     centre, spread = np.median(rows, axis=0), rows.std(axis=0)
@@ -304,7 +287,7 @@ def fit_clusters(
         Elliptical(centre + spread * one.centre, spread[:, None] * one.factor, df)
         for one in components
     )
-    return Clusters(placed, shares, log_likelihood)
+    return Clusters(placed, shares), log_likelihood
 
 
 def _first_guess(standard: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:

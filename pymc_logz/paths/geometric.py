@@ -12,13 +12,14 @@ from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_logz.arguments import check_choice
-from pymc_logz.graphs.batching import BATCHINGS, batch
+from pymc_logz.graphs.batching import batch
 from pymc_logz.graphs.compiling import bytes_computed
+from pymc_logz.graphs.functions import Kept
 from pymc_logz.graphs.gradients import columns_of_boxes, gradients_of, needs_gradients
-from pymc_logz.graphs.kept import Kept
 from pymc_logz.graphs.simplify import simplify
 
+type DrawRows = Callable[[np.random.Generator, int], np.ndarray]
+"""``(rng, n)`` to n exact draws, shape (n, d)."""
 WIDE = 128
 """Values from which on an entry is walked along rather than scored at each of them."""
 
@@ -166,8 +167,8 @@ class AnnealingPath:
     """Scalar log target minus log reference at ``point``."""
     n_dims: int
     """d, the length of a row."""
-    sample_reference: Callable[[np.random.Generator, int], np.ndarray]
-    """``(rng, n)`` to n exact draws of the reference, shape (n, d)."""
+    sample_reference: DrawRows
+    """Exact draws of the reference."""
     how: str = "auto"
     """How rows are to be batched: ``"vector"``, ``"row"`` or ``"auto"``."""
     has_gradients: bool = True
@@ -195,7 +196,6 @@ class AnnealingPath:
     """What was made of these densities."""
 
     def __post_init__(self) -> None:
-        check_choice(BATCHINGS, how=self.how)
         object.__setattr__(self, "values", values_of(self.parameters, self.values))
 
     def evaluate(self, rows: TensorVariable) -> Evaluation:
@@ -225,6 +225,11 @@ class AnnealingPath:
         """How rows are batched: ``"vector"`` or ``"row"`` (see `pymc_logz.graphs.batching`)."""
         return self._batched[1]
 
+    @property
+    def may_turn(self) -> bool:
+        """Whether rows are batched as vectors by choice, and may be mapped over instead."""
+        return self.how == "auto" and self.batching == "vector"
+
     def without_gradients(self) -> "AnnealingPath":
         """The same path for kernels that need no gradients, and so must not pay for them."""
         return replace(self, has_gradients=False)
@@ -245,11 +250,7 @@ class AnnealingPath:
         data = pt.matrix("data", dtype="float64", shape=(None, *self.data.type.shape))
         return self.given(data), [data]
 
-    def along(
-        self,
-        values: Sequence[Any],
-        sample_reference: Callable[[np.random.Generator, int], np.ndarray],
-    ) -> Self:
+    def along(self, values: Sequence[Any], sample_reference: DrawRows) -> Self:
         """The same path at other values of its parameters, which are another reference's."""
         return replace(self, values=tuple(values), sample_reference=sample_reference)
 
@@ -292,6 +293,11 @@ class AnnealingPath:
 
     def _batch(self, outputs: list[TensorVariable]) -> tuple[Any, str]:
         return batch(self.point, outputs, self.n_dims, self.how, self.data, self.parameters)
+
+
+def no_draws(rng: np.random.Generator, n: int) -> np.ndarray:
+    """Draws of a reference where there are none to be made."""
+    raise NotImplementedError("draws of the reference are made where the run was started")
 
 
 def values_of(parameters: Sequence[TensorVariable], values: Sequence[Any]) -> tuple[Any, ...]:

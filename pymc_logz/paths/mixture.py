@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
-from scipy.special import logsumexp
 
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.funnels import Funnel
-from pymc_logz.paths.geometric import AnnealingPath, Evaluation
+from pymc_logz.paths.geometric import AnnealingPath, DrawRows, Evaluation
 
 
 class MixtureTerms(NamedTuple):
@@ -62,8 +61,8 @@ class Mixture:
     """Shares of the components, shape (K,)."""
     prior_share: float
     """Share of the prior: what the others leave of 1."""
-    sample_prior: Callable[[np.random.Generator, int], np.ndarray] | None
-    """``(rng, n)`` to n exact draws of the prior, shape (n, d); None where none are to be made."""
+    sample_prior: DrawRows | None
+    """Exact draws of the prior; None where none are to be made."""
     log_prior_mass: float = 0.0
     """Log of the integral of the prior: below 0 where a transform cuts part of it off."""
 
@@ -86,16 +85,6 @@ class Mixture:
             assert self.sample_prior is not None
             rows[of_prior] = self.sample_prior(rng, int(of_prior.sum()))
         return rows
-
-    def log_density_of(self, rows: np.ndarray, log_prior: np.ndarray) -> np.ndarray:
-        """Log density of rows (n, d), whose log prior (n,) is known; shape (n,)."""
-        with np.errstate(divide="ignore"):
-            own = log_prior - self.log_prior_mass + np.log(self.prior_share)
-        parts = [
-            component.log_density_of(rows) + np.log(share)
-            for component, share in zip(self.components, self.shares, strict=True)
-        ]
-        return np.asarray(logsumexp([own, *parts], axis=0))
 
     def terms(self, funnel: Funnel) -> MixtureTerms:
         """Arrays that a compiled path takes."""

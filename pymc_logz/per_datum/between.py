@@ -26,7 +26,7 @@ from pytensor.graph.replace import clone_replace
 
 from pymc_logz.checks.missed_modes import found_from_prior, mode_doubts
 from pymc_logz.errors import ModelError
-from pymc_logz.graphs.kept import Kept
+from pymc_logz.graphs.functions import Kept
 from pymc_logz.hais.directions import (
     Directions,
     bayes_factor,
@@ -164,7 +164,7 @@ def _modes_of_its_own(
 
 def joined_models(flat: FlatModel, other: FlatModel) -> FlatModel:
     """The model with the other one's density in the place of its prior."""
-    ours, theirs = (dict(zip(one.value_names, one.shapes, strict=True)) for one in (flat, other))
+    ours, theirs = dict(flat.shapes), dict(other.shapes)
     if ours != theirs or [site[1:] for site in flat.sites] != [site[1:] for site in other.sites]:
         only = [
             sorted(set(a.items()) - set(b.items())) for a, b in ((ours, theirs), (theirs, ours))
@@ -196,9 +196,8 @@ def joined_models(flat: FlatModel, other: FlatModel) -> FlatModel:
 
 def order_of(flat: FlatModel, other: FlatModel) -> np.ndarray:
     """Column of a row of the first model that each column of the second one's is, shape (d,)."""
-    ends = np.cumsum([np.prod(shape, dtype=int) for shape in flat.shapes])
-    columns = dict(zip(flat.value_names, np.split(np.arange(flat.n_dims), ends[:-1]), strict=True))
-    return np.concatenate([columns[name] for name in other.value_names])
+    columns = flat.columns_by_name
+    return np.concatenate([columns[name].ravel() for name in other.shapes])
 
 
 def _anneal_other(flat: FlatModel, prepared: Prepared, call: Call[HaisSettings]) -> Start:

@@ -14,9 +14,9 @@ from pymc_logz.loop.calls import Call
 from pymc_logz.loop.frozen import Planned
 from pymc_logz.loop.planning import block_for
 from pymc_logz.models.context import ForeignModel, model_labels
-from pymc_logz.models.data_rows import container_names, read_data_rows
 from pymc_logz.models.flat import constrain
 from pymc_logz.models.preparation import Prepared, prepare
+from pymc_logz.per_datum.data_rows import container_names, read_data_rows
 from pymc_logz.runners.temper import TemperBlock
 from pymc_logz.seeds import Generators
 from pymc_logz.tempered.run import place_levels
@@ -34,6 +34,8 @@ class FollowedModel:
     model: "pm.Model"
     names: Sequence[str]
     prepared: Prepared
+    values: np.ndarray
+    """What the containers held when it was made ready, side by side, shape (1, D)."""
 
     def named(self, rows: np.ndarray) -> dict[str, np.ndarray]:
         """Free variables of rows (n, d)."""
@@ -63,8 +65,7 @@ class FollowedModel:
     def placed(self, call: Call[TemperedSettings]) -> Planned:
         """As a tempered run places them."""
         prepared = self.prepared
-        data = prepared.data_rows.values
-        block = block_for(prepared, call.settings, call.compile_kwargs, data=data)
+        block = block_for(prepared, call.settings, call.compile_kwargs, data=self.values)
         return place_levels(prepared, block, call)
 
 
@@ -75,8 +76,8 @@ def follow(model: Any, data: Sequence[str] | None, rngs: Generators) -> Followed
         return followed
     names = container_names(model, data)
     now = {name: np.asarray(model[name].get_value())[None] for name in names}
-    prepared = prepare(model, rngs.checks, rows=read_data_rows(model, now))
-    return FollowedModel(model, names, prepared)
+    values = read_data_rows(model, now).values
+    return FollowedModel(model, names, prepare(model, rngs.checks, data=names), values)
 
 
 def evaluator(block: TemperBlock, compile_kwargs: Mapping[str, Any] | None) -> Any:

@@ -19,8 +19,8 @@ from pymc_logz.loop.calls import Call, begun
 from pymc_logz.loop.frozen import make_plan
 from pymc_logz.loop.planning import block_for
 from pymc_logz.models.context import model_from, written_as
-from pymc_logz.models.data_rows import read_data_rows
 from pymc_logz.models.preparation import Prepared, prepare
+from pymc_logz.per_datum.data_rows import DataRows, read_data_rows
 from pymc_logz.references.reference import check_start
 from pymc_logz.runners.anneal import Annealed, Plan, along_plan, arrived
 from pymc_logz.runners.block import Block
@@ -178,10 +178,11 @@ def marginal_log_likelihood(
         target_variance=0.5,
     )
     with begun(settings, random_seed, progressbar, compile_kwargs) as call:
-        prepared = prepare(model, call.rngs.checks, rows=read_data_rows(model, data))
-        block, batches = compile_batches(prepared, call)
+        rows = read_data_rows(model, data)
+        prepared = prepare(model, call.rngs.checks, data=rows.names)
+        block, batches = compile_batches(prepared, rows.values, call)
         call.watch.end("compile_time")
-        with call.kept(prepared, block, data_rows=prepared.data_rows.values) as call:
+        with call.kept(prepared, block, data_rows=rows.values) as call:
 
             def made() -> Plan:
                 rng = call.rngs.pilot
@@ -193,7 +194,7 @@ def marginal_log_likelihood(
             call.watch.end("tuning_time", block.work)
             results = run_batches(block, plan, batches, call)
     call.watch.end("sampling_time")
-    return running.noted(collect(prepared, block, plan, results, call))
+    return running.noted(collect(prepared, rows, block, plan, results, call))
 
 
 def batches_of(n_data: int, draws: int, width: int) -> np.ndarray:
@@ -219,9 +220,11 @@ def pilot_groups(n_data: int, n_rows: int) -> tuple[int, int]:
     return max(n for n in range(1, most + 1) if n_rows % n == 0), n_rows
 
 
-def compile_batches(prepared: Prepared, call: Call[HaisSettings]) -> tuple[Block, list[np.ndarray]]:
-    """Moves compiled for the data rows of the pilot, and the data (rows, D) of each batch."""
-    values, settings = prepared.data_rows.values, call.settings
+def compile_batches(
+    prepared: Prepared, values: np.ndarray, call: Call[HaisSettings]
+) -> tuple[Block, list[np.ndarray]]:
+    """Moves compiled for the data rows (R, D) of the pilot, and the data of each batch."""
+    settings = call.settings
     n_data, n_values = values.shape
     batches = batches_of(n_data, settings.draws, max(prepared.n_dims, n_values))
     n_groups, n_pilot = pilot_groups(n_data, batches.shape[1] * settings.draws)
@@ -309,13 +312,14 @@ def run_batches(
 
 def collect(
     prepared: Prepared,
+    rows: DataRows,
     block: Block,
     plan: Plan,
     results: list[BatchResult | None],
     call: Call[HaisSettings],
 ) -> xr.DataTree:
     """The DataTree of a run."""
-    rows, cost = prepared.data_rows, call.watch.cost(block)
+    cost = call.watch.cost(block)
     n_data = len(rows.values)
     size = max(len(result.estimates) for result in results if result is not None)
     missing = [LogZEstimate("hais", np.nan, np.nan, 0.0, np.nan, "not_run")] * size

@@ -5,7 +5,7 @@ of some hundred rows may lose one of them by chance. Each copy is as good as any
 exchanging entries changes neither density, rows of a pilot are dealt out over all orders.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -16,39 +16,33 @@ N_COMPARED = 4
 
 
 def reordered(
-    block: Block, shapes: Sequence[tuple[int, ...]], rows: np.ndarray, rng: np.random.Generator
+    block: Block, columns: Mapping[str, np.ndarray], rows: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
     """Rows (n, d) whose entries are in random order, where densities are the same in any order.
 
-    Entries along the first axis of ``shapes``, those of the variables of a row in their order, are
+    Entries along the first axis of ``columns``, those that each variable takes in a row, are
     exchanged: of all variables that have as many, or of one alone. ``block`` moved the rows.
     """
     position = rows.copy()
-    candidates = [[columns for _, columns in those] for those in exchangeable(shapes)]
+    candidates = [[own for _, own in those] for those in exchangeable(columns)]
     for exchanged in _that_change_nothing(block, position, candidates):
         k = len(exchanged[0])
         orders = rng.permuted(np.tile(np.arange(k), (len(position), 1)), axis=1)
-        for columns in exchanged:
-            taken = np.take_along_axis(position[:, columns], orders[:, :, None], axis=1)
-            position[:, columns] = taken
+        for own in exchanged:
+            taken = np.take_along_axis(position[:, own], orders[:, :, None], axis=1)
+            position[:, own] = taken
     return position
 
 
-def columns_of(shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
-    """Columns of a row that variables of these shapes take, one after the other."""
-    ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
-    return np.split(np.arange(ends[-1] if len(ends) else 0), ends[:-1])
-
-
-def exchangeable(shapes: Sequence[tuple[int, ...]]) -> Iterator[list[tuple[int, np.ndarray]]]:
+def exchangeable(columns: Mapping[str, np.ndarray]) -> Iterator[list[tuple[str, np.ndarray]]]:
     """Variables whose entries may be exchanged together: all of one length, and each alone.
 
-    Each is its place among the variables, and its columns of a row, shape (k, entries).
+    Each is its name, and its columns of a row, shape (k, entries).
     """
-    by_length: dict[int, list[tuple[int, np.ndarray]]] = {}
-    for place, (shape, columns) in enumerate(zip(shapes, columns_of(shapes), strict=True)):
-        if shape and shape[0] > 1:
-            by_length.setdefault(shape[0], []).append((place, columns.reshape(shape[0], -1)))
+    by_length: dict[int, list[tuple[str, np.ndarray]]] = {}
+    for name, own in columns.items():
+        if own.ndim and len(own) > 1:
+            by_length.setdefault(len(own), []).append((name, own.reshape(len(own), -1)))
     for variables in by_length.values():
         yield variables
         if len(variables) > 1:

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_logz.models.context import model_from, written_as
-from pymc_logz.models.data_rows import natural_shapes
+from pymc_logz.models.data_inputs import natural_shapes
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.flat import flatten_model, unconstrained
 from pymc_logz.models.prior import PriorDraws

@@ -313,7 +313,6 @@ def explored(
         Clusters(
             (*(one.wider(4.0) for one in first.components), *others),
             np.append(0.6 * first.shares, np.full(len(others), 0.4 / len(others))),
-            np.nan,
         )
     ]
     places, log_marginal, modes = np.empty((0, outer.shape[1])), np.empty(0), inner[:0]
@@ -339,4 +338,4 @@ def with_tails(fit: Clusters, width: float = 2.0, share: float = 0.15) -> Cluste
     """Each component twice, once of another ``width``, lest tails be too light."""
     both = list(product(widened(fit).components, (1.0, width)))
     shares = np.outer(fit.shares, [1 - share, share]).ravel()
-    return Clusters(tuple(one.wider(w**2) for one, w in both), shares, fit.log_likelihood)
+    return Clusters(tuple(one.wider(w**2) for one, w in both), shares)

@@ -276,14 +276,14 @@ def _with_inner(parts: Conditionals, fit: Clusters | None) -> Clusters:
     df = inner_df(d)
     of_inner = np.sqrt(INNER_INFLATION) * np.eye(d)
     if fit is None:
-        return Clusters((Elliptical(np.zeros(d), of_inner, df),), np.ones(1), np.nan)
+        return Clusters((Elliptical(np.zeros(d), of_inner, df),), np.ones(1))
     components = []
     for part in fit.components:
         centre, factor = np.zeros(d), of_inner.copy()
         centre[parts.outer] = part.centre
         factor[np.ix_(parts.outer, parts.outer)] = part.factor
         components.append(Elliptical(centre, factor, df))
-    return Clusters(tuple(components), fit.shares, np.nan)
+    return Clusters(tuple(components), fit.shares)
 
 
 def _verdict(log_weight: np.ndarray, n_inner: int, least: float = 0.05) -> tuple[str, bool] | None:

@@ -1,6 +1,5 @@
 """What a path starts from: the prior, or a mixture fitted to rows or to the curvature at a mode."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,6 +11,7 @@ from pymc_logz.models.preparation import Prepared
 from pymc_logz.models.prior import FARTHEST
 from pymc_logz.paths.elliptical import INFLATION, Clusters, check_enough, fitted_clusters
 from pymc_logz.paths.funnels import Funnel
+from pymc_logz.paths.geometric import DrawRows
 from pymc_logz.paths.mixture import Mixture, leaving
 from pymc_logz.references.blend import Moving
 from pymc_logz.runners.block import Block
@@ -63,7 +63,7 @@ class Reference(Moving):
         mixture = self.mixture and replace(self.mixture, sample_prior=None)
         return replace(self, mixture=mixture)
 
-    def with_draws(self, draw: Callable[[np.random.Generator, int], np.ndarray]) -> "Reference":
+    def with_draws(self, draw: DrawRows) -> "Reference":
         """The same with these draws of the prior."""
         draw = whitened_draws(draw, self.funnel)
         return replace(self, mixture=self.mixture and replace(self.mixture, sample_prior=draw))
@@ -96,9 +96,7 @@ ASKED_FOR = Reference("prior", "it was asked for")
 OF_INTEGERS = Reference("prior", "a fit has no whole numbers, and some variables are discrete")
 
 
-def whitened_draws(
-    draw: Callable[[np.random.Generator, int], np.ndarray], funnel: Funnel | None
-) -> Callable[[np.random.Generator, int], np.ndarray]:
+def whitened_draws(draw: DrawRows, funnel: Funnel | None) -> DrawRows:
     """Draws that are whitened, if there is a funnel."""
     return draw if funnel is None else lambda rng, n: funnel.whitened(draw(rng, n))
 

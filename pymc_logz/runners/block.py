@@ -62,13 +62,12 @@ class Block(MovesOfRows):
         self.n_groups, self.row_data = _per_row(self.data, self.n_rows)
 
     def _compile(self) -> Compiled:
-        n_rows, n_dims = self._together(self.n_rows), self.given_path.n_dims
-        can_turn = self.given_path.how == "auto" and self.given_path.batching == "vector"
+        path, n_rows = self.given_path, self._together(self.n_rows)
         return self._compiled_loop(
-            self._step(self.given_path),
-            self.initial_state(np.zeros((n_rows, n_dims))),
+            self._step(path),
+            self.initial_state(np.zeros((n_rows, path.n_dims))),
             self._resting(n_rows),
-            (lambda: self._step(replace(self.given_path, how="row"))) if can_turn else None,
+            (lambda: self._step(replace(path, how="row"))) if path.may_turn else None,
         )
 
     def given(self, data: np.ndarray, n_rows: int) -> "Block":

@@ -12,9 +12,9 @@ import numpy as np
 
 from pymc_logz.errors import says_if_interrupted
 from pymc_logz.graphs.compiling import Compiled, Step, compile_loop
-from pymc_logz.graphs.kept import settings_key
+from pymc_logz.graphs.functions import settings_key
 from pymc_logz.kernels.base import Kernel, KernelState
-from pymc_logz.paths.geometric import AnnealingPath, Evaluation
+from pymc_logz.paths.geometric import AnnealingPath, DrawRows, Evaluation
 from pymc_logz.runners.arrays import along_rows, filled, joined, leaves, noise_of_row
 
 Arguments = list[tuple[Any, int | None]]
@@ -141,12 +141,7 @@ class MovesOfRows:
         vars(moves).update(given)
         return moves
 
-    def along(
-        self,
-        values: Sequence[Any],
-        *,
-        sample_reference: Callable[[np.random.Generator, int], np.ndarray],
-    ) -> Self:
+    def along(self, values: Sequence[Any], *, sample_reference: DrawRows) -> Self:
         """The same compiled moves at these values of the path's parameters."""
         path = self.path.along(values, sample_reference)
         return self.changed(given_path=path, path=path)

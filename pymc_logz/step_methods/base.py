@@ -185,7 +185,7 @@ class WholeModelStep(ChosenStep):
 
     def _label(self, flat: FlatModel) -> None:
         """Names and shapes of the value variables that a row of the model is made of."""
-        self._shapes = dict(zip(flat.value_names, flat.shapes, strict=True))
+        self._shapes = flat.shapes
 
 
 @dataclass_state

@@ -13,7 +13,7 @@ import xarray as xr
 
 from pymc_logz.errors import warn
 from pymc_logz.models.context import model_data
-from pymc_logz.models.data_rows import natural_shapes
+from pymc_logz.models.data_inputs import natural_shapes
 from pymc_logz.models.flat import FlatModel, flatten_model, unconstrain
 from pymc_logz.paths.elliptical import check_enough
 from pymc_logz.trees.chains import MIN_DRAWS_PER_CHAIN, check_chains
@@ -65,7 +65,7 @@ def posterior_rows(
             "better than a bridge. Use pymc_logz.evidence(tree)"
         )
     check_data(tree, flat)
-    posterior = checked_variables(posterior, flat.model, flat.value_names)
+    posterior = checked_variables(posterior, flat.model, flat.shapes)
     n_chains, n_draws = posterior.sizes["chain"], posterior.sizes["draw"]
     _check_size(n_chains, n_draws, flat.n_dims)
     _check_stats(tree)

@@ -12,7 +12,7 @@ from pymc_logz.checks.missed_modes import may_walk, walk_doubts
 from pymc_logz.errors import STATUS_SENTENCES, warn
 from pymc_logz.estimators import LogZEstimate, reweighted_log_z
 from pymc_logz.models.context import check_no_model, model_from, written_as
-from pymc_logz.models.data_rows import data_variable, own_data, symbolic_data
+from pymc_logz.models.data_inputs import data_variable, own_data
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.flat import FlatModel, flatten_model, unconstrain
 from pymc_logz.models.prior import PriorDraws
@@ -115,7 +115,7 @@ def evidence_sensitivity(
     model = model_from(model, call)
     base = evidence_of(idata, "idata")
     values = _checked_values(model, alternatives)
-    flat = flatten_model(model, data=symbolic_data(model, values))
+    flat = flatten_model(model, data=values)
     density = RowDensity(flat, compile_kwargs)
     present = {name: own_data(model, name) for name in values}
     rows, log_weight, doubts = _draws(idata, flat)

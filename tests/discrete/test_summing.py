@@ -17,7 +17,7 @@ from support import pymc_models as models
 import pymc_logz as lz
 from pymc_logz import energies
 from pymc_logz.discrete import summing
-from pymc_logz.discrete.independence import SEVERAL, Tracer
+from pymc_logz.discrete.independence import SEVERAL, Sets, Tracer
 from pymc_logz.models.flat import FlatModel, constrain, flatten_model
 from pymc_logz.models.preparation import NotSummed, summed_out, with_entries
 from pymc_logz.models.prior import PriorDraws
@@ -351,7 +351,7 @@ def test_owners_are_followed_through_a_graph() -> None:
     ]
     mixed = [z.sum(), pt.cumsum(z), z[1:] * z[:-1], pt.sort(z), a[z].sum(), pt.dot(z, z)]
     tracer = Tracer([*apart, *mixed], at)
-    owners = tracer.owners({z: np.arange(3)})
+    owners = tracer.owners({z: np.arange(3)}, Sets(0))
     expected = [[0, 1, 2], [1, 2], [0, 1, 2], [2, 2, 0], [1]]
     for found, right in zip(owners, expected, strict=False):
         assert found.tolist() == right

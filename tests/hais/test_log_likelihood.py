@@ -23,7 +23,7 @@ from support.latent_models import (
 )
 
 import pymc_logz as lz
-from pymc_logz.models.data_rows import DEFAULT_DIM
+from pymc_logz.per_datum.data_rows import DEFAULT_DIM
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
 ROWS = images(16)

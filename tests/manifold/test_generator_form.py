@@ -39,7 +39,7 @@ def test_density_of_the_output_is_the_likelihood(distribution):
     generator = make_generator(generator_form(model))
     noise = list(generator.noise)
     assert len(noise) == 3
-    assert set(generator.flat.value_names) == {"y_noise", "s_log__"}
+    assert set(generator.flat.shapes) == {"y_noise", "s_log__"}
     point = generator.flat.point
     jacobian = pytensor.gradient.jacobian(generator.residual, point, vectorize=True)
     outputs = [generator.residual, generator.log_density, jacobian]

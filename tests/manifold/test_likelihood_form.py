@@ -6,9 +6,9 @@ import pytensor.tensor as pt
 import pytest
 
 from pymc_logz.errors import DiscreteVariableError, ModelError
-from pymc_logz.manifold.generator_form import generator_form
+from pymc_logz.manifold.generator_form import ExactObservation, generator_form
 from pymc_logz.manifold.likelihood_form import likelihood_form
-from pymc_logz.models.exact import ExactObservation, exact_observations
+from pymc_logz.models.exact import exact_observations
 
 DATA = np.array([0.5, -1.2, 2.3])
 X = np.array([0.0, 1.0, -2.0])

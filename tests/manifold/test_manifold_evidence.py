@@ -15,9 +15,9 @@ from support.level_sets import nearly_singular, parabola, two_branches
 import pymc_logz as lz
 from pymc_logz.errors import ModelError
 from pymc_logz.manifold.evidence import bridge_charts
+from pymc_logz.manifold.generator_form import ExactObservation
 from pymc_logz.manifold.missed_modes import Atlas, fitted_charts, misses_a_mode
 from pymc_logz.manifold.model import make_constrained_model
-from pymc_logz.models.exact import ExactObservation
 from pymc_logz.models.prior import PriorDraws
 
 MATRIX = np.cos(np.outer(np.arange(1, 7), np.arange(1, 4)))

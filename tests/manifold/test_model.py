@@ -6,10 +6,10 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 
+from pymc_logz.manifold.generator_form import ExactObservation
 from pymc_logz.manifold.missed_modes import find_start
 from pymc_logz.manifold.model import MAX_TRANSITIONS, make_constrained_model
 from pymc_logz.manifold.rattle import TransitionInput
-from pymc_logz.models.exact import ExactObservation
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,9 @@ import pytest
 from support.level_sets import unequal
 
 from pymc_logz.manifold import missed_modes
+from pymc_logz.manifold.generator_form import ExactObservation
 from pymc_logz.manifold.missed_modes import find_start
 from pymc_logz.manifold.model import ConstrainedModel, make_constrained_model
-from pymc_logz.models.exact import ExactObservation
 
 N_STARTS = 60
 

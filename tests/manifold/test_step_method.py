@@ -10,8 +10,8 @@ from support.level_sets import nearly_singular, parabola, two_branches
 from support.step_chains import QUIET, assert_state_round_trip, batch_means, same, walk
 
 from pymc_logz.manifold import step_method as module
+from pymc_logz.manifold.generator_form import ExactObservation
 from pymc_logz.manifold.step_method import ConstrainedHMC
-from pymc_logz.models.exact import ExactObservation
 
 pytestmark = [
     # threads of JAX, alive since some test before, make fork warn

@@ -12,9 +12,9 @@ from pymc_logz.errors import ModelError
 from pymc_logz.manifold.algebra import find_structure, is_analytic, needs_loop
 from pymc_logz.manifold.backends import JaxBackend, PytensorBackend, SymbolicSystem
 from pymc_logz.manifold.generator import make_generator, without_recurrence
+from pymc_logz.manifold.generator_form import ExactObservation
 from pymc_logz.manifold.missed_modes import find_start
 from pymc_logz.manifold.model import make_constrained_model
-from pymc_logz.models.exact import ExactObservation
 
 N_STEPS = 12
 FAST = {"mode": "FAST_COMPILE"}

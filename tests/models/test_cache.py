@@ -17,7 +17,7 @@ import pytest
 from support.compilations import counted_compilations
 
 from pymc_logz.models.cache import kept_for
-from pymc_logz.models.data_rows import decide_on_shapes, own_data, starting_point
+from pymc_logz.models.data_inputs import decide_on_shapes, own_data, starting_point
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.flat import FlatModel, constrain, flatten_model
 from pymc_logz.models.preparation import prepare

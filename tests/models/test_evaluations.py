@@ -14,7 +14,7 @@ from support import pymc_models, tail_models
 from support.checks import make_rng
 
 from pymc_logz.graphs.compiling import compile_function
-from pymc_logz.graphs.modes import compile_kwargs_for
+from pymc_logz.graphs.functions import compile_kwargs_for
 from pymc_logz.models.flat import FlatModel, flatten_model
 from pymc_logz.paths.geometric import AnnealingPath
 

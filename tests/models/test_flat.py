@@ -17,7 +17,7 @@ from support.prior_masses import check_prior_mass
 
 import pymc_logz as lz
 from pymc_logz.errors import ImproperPriorError
-from pymc_logz.graphs.modes import compile_kwargs_for
+from pymc_logz.graphs.functions import compile_kwargs_for
 from pymc_logz.models.context import describe_row
 from pymc_logz.models.flat import FlatModel, constrain, flatten_model
 from pymc_logz.models.prior import PriorDraws

@@ -3,13 +3,11 @@
 from dataclasses import replace
 
 import numpy as np
-import pytensor
-import pytensor.tensor as pt
 import pytest
 from scipy import stats
 from support.checks import assert_detects, check_means, make_rng
 
-from pymc_logz.paths.elliptical import INFLATION, STUDENT_DF, Elliptical, log_density_by
+from pymc_logz.paths.elliptical import INFLATION, STUDENT_DF, Elliptical
 
 FACTOR = np.array([[2.0, 0.0, 0.0], [-0.5, 0.3, 0.0], [1.0, 0.2, 5.0]])
 CENTRE = np.array([1.0, -2.0, 0.5])
@@ -33,18 +31,6 @@ def test_densities_are_those_of_scipy(law: Elliptical) -> None:
     rows = make_rng("densities").normal(size=(50, 3))
     np.testing.assert_allclose(law.log_density_of(rows), scipys(law).logpdf(rows))
     assert law.log_constant == pytest.approx(scipys(law).logpdf(CENTRE))
-
-
-@ALL
-@pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
-def test_symbolic_density_is_the_numeric_one(law: Elliptical) -> None:
-    """Would catch a reference whose path and whose draws have different densities."""
-    point = pt.vector("point", shape=(3,), dtype="float64")
-    symbolic = log_density_by(law.terms(), point)
-    log_density = pytensor.function([point], symbolic, mode="FAST_COMPILE")
-    rows = make_rng("symbolic").normal(size=(20, 3))
-    found = [float(log_density(row)) for row in rows]
-    np.testing.assert_allclose(found, law.log_density_of(rows), rtol=1e-10)
 
 
 def mean_weight(law: Elliptical, drawn: Elliptical) -> dict[str, np.ndarray]:

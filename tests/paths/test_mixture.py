@@ -18,7 +18,7 @@ from pymc_logz.kernels import Hamiltonian
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.funnels import Funnel
 from pymc_logz.paths.geometric import AnnealingPath, Evaluation, grad_log_density, log_density
-from pymc_logz.paths.mixture import Mixture, leaving, mixture_path
+from pymc_logz.paths.mixture import Mixture, MixtureTerms, leaving, mixture_path
 from pymc_logz.runners.block import Block
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS installation")
@@ -106,7 +106,6 @@ def test_values_are_those_of_scipy(n_components: int, how: str, mode: str) -> No
     log_target = log_prior_of(rows) + 0.7 + log_likelihood_of(rows)
     np.testing.assert_allclose(found.log_reference, plain, atol=1e-10)
     np.testing.assert_allclose(found.log_ratio, log_target - plain, atol=1e-9)
-    np.testing.assert_allclose(start.log_density_of(rows, log_prior_of(rows)), plain, atol=1e-10)
 
 
 @pytest.mark.parametrize("n_components", [1, 3])
@@ -165,7 +164,7 @@ def test_dead_zones_stay_dead(start: Mixture | None, mode: str) -> None:
 def check_normalised(start: Mixture) -> None:
     """Importance sampling from the mixture finds the integral of normals where components are."""
     rows = start(make_rng("integral"), 20_000)
-    log_density = start.log_density_of(rows, log_prior_of(rows))
+    log_density = evaluator("JAX", "auto", False)(rows, start).log_reference
     laws = [
         stats.multivariate_normal(part.centre, part.factor @ part.factor.T)
         for part in start.components
@@ -183,8 +182,8 @@ def test_draws_follow_the_density() -> None:
     class Weightless(Mixture):
         """Draws all components, and leaves the share of one out of its density."""
 
-        def log_density_of(self, rows: np.ndarray, log_prior: np.ndarray) -> np.ndarray:
-            return lost.log_density_of(rows, log_prior)
+        def terms(self, funnel: Funnel) -> MixtureTerms:
+            return lost.terms(funnel)
 
     broken = Weightless(start.components, start.shares, start.prior_share, draw_prior)
     assert_detects(check_normalised, broken)

@@ -16,12 +16,12 @@ from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.base import KernelState
 from pymc_logz.loop.calls import Call
 from pymc_logz.loop.frozen import make_plan
-from pymc_logz.models.data_rows import read_data_rows, symbolic_data
 from pymc_logz.models.flat import flatten_model, model_path
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.paths.geometric import Evaluation
 from pymc_logz.per_datum import likelihood as per_datum
+from pymc_logz.per_datum.data_rows import read_data_rows
 from pymc_logz.per_datum.likelihood import (
     BatchJob,
     batches_of,
@@ -56,7 +56,7 @@ def short_plan(n_temperatures: int, n_dims: int = 1) -> Plan:
 def annealed(kernel: Any, batching: str, **compile_kwargs: Any) -> tuple[Block, Annealed]:
     """A short run of all people with 3 particles each, batched in one of the ways."""
     model = survey()
-    flat = flatten_model(model, data=symbolic_data(model, PEOPLE))
+    flat = flatten_model(model, data=PEOPLE)
     path = replace(model_path(flat, PriorDraws(model)), how=batching)
     kernel = kernel.resolved(flat.n_dims)
     block = Block(path, kernel, 36, {"mode": "JAX", **compile_kwargs}, data=STACKED)
@@ -208,8 +208,8 @@ def test_ladder_is_long_enough_for_most_groups_that_can_be_reached() -> None:
 def prepared() -> tuple[Prepared, Block, Plan]:
     """The survey made ready, with a frozen plan, for tests that run batches of it."""
     rngs = generators_from(3)
-    ready = prepare(survey(), rngs.checks, rows=read_data_rows(survey(), PEOPLE))
-    block, _ = compile_batches(ready, Call(HaisSettings(draws=16, betas=30), rngs))
+    ready = prepare(survey(), rngs.checks, data=PEOPLE)
+    block, _ = compile_batches(ready, STACKED, Call(HaisSettings(draws=16, betas=30), rngs))
     start = ready.prior(rngs.pilot, block.n_rows)
     return ready, block, make_plan(block, HaisSettings(betas=30), start, rngs.pilot).plan
 
@@ -278,9 +278,10 @@ def test_interrupt_keeps_finished_batches(
         return advance(*args)
 
     monkeypatch.setattr(BatchJob, "advance", stop)
-    results = batched(prepared, 4)
+    results, rows = batched(prepared, 4), read_data_rows(survey(), PEOPLE)
+    ready, block, plan = prepared
     with pytest.warns(lz.EvidenceWarning, match="8 of 12 data rows.*row 4.*'not_run'"):
-        tree = collect(*prepared, results, call_of(HaisSettings(draws=16), 4))
+        tree = collect(ready, rows, block, plan, results, call_of(HaisSettings(draws=16), 4))
     status = tree["evidence"]["status"].to_numpy()[0]
     np.testing.assert_array_equal(status == "not_run", np.arange(12) >= 4)
     np.testing.assert_array_equal(np.isnan(numbers(tree)[0]), status == "not_run")
@@ -292,8 +293,8 @@ def test_intervals_cover_the_exact_log_likelihood() -> None:
     """Would catch errors that miss a source of variation, over rows and replicates."""
     settings = HaisSettings(draws=128)
     rngs = generators_from(3)
-    ready = prepare(survey(), rngs.checks, rows=read_data_rows(survey(), PEOPLE))
-    block, batches = compile_batches(ready, Call(settings, rngs))
+    ready = prepare(survey(), rngs.checks, data=PEOPLE)
+    block, batches = compile_batches(ready, STACKED, Call(settings, rngs))
     plan = make_plan(block, settings, ready.prior(rngs.pilot, block.n_rows), rngs.pilot).plan
     z = []
     for seed in range(25):

@@ -30,7 +30,7 @@ def dealt(model: pm.Model) -> tuple[np.ndarray, np.ndarray, Block]:
     prepared = prepare(model, rng)
     block = block_for(prepared, HaisSettings(), None)
     before = np.sort(rng.normal(size=(N, prepared.n_dims)), axis=1)
-    return before, reordered(block, prepared.flat.shapes, before, rng), block
+    return before, reordered(block, prepared.flat.columns_by_name, before, rng), block
 
 
 def test_every_order_has_its_share() -> None:

@@ -101,9 +101,7 @@ def test_mean_weight_is_z() -> None:
     class OtherFit(ConditionalNormal):
         def _density(self, outer: np.ndarray, *others: Any) -> np.ndarray:
             assert self.fit is not None
-            wider = Clusters(
-                tuple(c.wider(1.5) for c in self.fit.components), self.fit.shares, np.nan
-            )
+            wider = Clusters(tuple(c.wider(1.5) for c in self.fit.components), self.fit.shares)
             own = super()._density(outer, *others)
             return own - self.fit.log_density_of(outer) + wider.log_density_of(outer)
 

@@ -22,7 +22,6 @@ from pymc_logz.energies import Energy, bilinear_generative, linear_generative
 from pymc_logz.hmc import StepSize
 from pymc_logz.kernels import Hamiltonian
 from pymc_logz.kernels.base import Move
-from pymc_logz.models.data_rows import symbolic_data
 from pymc_logz.models.flat import flatten_model, model_path
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.runners.block import Block
@@ -43,8 +42,7 @@ class Posterior:
         self, energy: Energy, data: np.ndarray, step_size: float, rng: np.random.Generator
     ) -> None:
         self.model, self.rng = energy.model, rng
-        self.data = symbolic_data(self.model, ["x"])
-        path = model_path(flatten_model(self.model, data=self.data), PriorDraws(self.model))
+        path = model_path(flatten_model(self.model, data=["x"]), PriorDraws(self.model))
         kernel = Hamiltonian(n_steps=N_STEPS, scale=1.0, dense=False, half_life=4 * step_size)
         self.block = Block(path, kernel, len(data), data=data)
         self.state = self.block.initial_state(np.zeros((len(data), path.n_dims)))
@@ -56,7 +54,7 @@ class Posterior:
         """Rows some moves on from these, under these parameters; and the acceptance rate."""
         n_moves = min(n_moves, self.block.n_moves - 1)
         pm.set_data(parameters, self.model)
-        values = flatten_model(self.model, data=self.data).values
+        values = flatten_model(self.model, data=["x"]).values
         block = self.block.along(values, sample_reference=self.block.path.sample_reference)
         fresh = block.initial_state(rows)
         # a first move that stays where it is evaluates rows under the new parameters

@@ -12,7 +12,6 @@ from scipy.special import logsumexp
 import pymc_logz as lz
 from pymc_logz import energies
 from pymc_logz.kernels import Hamiltonian
-from pymc_logz.models.data_rows import read_data_rows
 from pymc_logz.models.flat import model_path
 from pymc_logz.models.preparation import prepare
 from pymc_logz.runners.anneal import Plan, anneal
@@ -155,7 +154,7 @@ def annealed(
     """Log likelihood of each test patch from the prior along each ladder, as it comes."""
     rng = np.random.default_rng(seed)
     model = energy_of(name, parts, test[0]).model
-    prepared = prepare(model, rng, rows=read_data_rows(model, {"x": test}))
+    prepared = prepare(model, rng, data=["x"])
     path, n = model_path(prepared.flat, prepared.prior), len(test) * draws
     block = Block(path, Hamiltonian(step_size=STEP_SIZE, scale=1.0), n, data=test)
     found = []

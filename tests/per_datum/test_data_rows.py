@@ -9,8 +9,8 @@ import xarray as xr
 from support import latent_models as latent
 
 import pymc_logz as lz
-from pymc_logz.models.data_rows import read_data_rows, symbolic_data
 from pymc_logz.models.flat import flatten_model
+from pymc_logz.per_datum.data_rows import read_data_rows
 
 
 def awkward(kind: str) -> pm.Model:
@@ -104,4 +104,4 @@ def test_shapes_of_latent_variables_may_follow_the_shape_of_a_datum() -> None:
         noise = pm.Normal("noise", 0, 1, dims="obs")
         pm.Normal("y", noise, 0.5, observed=x, dims="obs")
     rows = read_data_rows(model, {"x": np.ones((3, 4))})
-    assert flatten_model(model, data=symbolic_data(model, rows.names)).n_dims == 4
+    assert flatten_model(model, data=rows.names).n_dims == 4

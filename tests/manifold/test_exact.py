@@ -12,9 +12,9 @@ from support.step_chains import FAST, QUIET
 import pymc_logz as lz
 from pymc_logz.errors import DiscreteVariableError, ModelError
 from pymc_logz.manifold.generator import make_generator
-from pymc_logz.manifold.generator_form import relax
+from pymc_logz.manifold.generator_form import ExactObservation, relax
 from pymc_logz.manifold.model import make_constrained_model
-from pymc_logz.models.exact import ExactObservation, exact_observations
+from pymc_logz.models.exact import exact_observations
 
 UNKNOWN = "exact observation"
 

@@ -1,124 +1,20 @@
-"""Data of a model: where they enter it, and data rows that take their place in turn."""
+"""Data rows of a user, each of which takes the place of the model's own data in turn."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pymc as pm
-import pytensor.tensor as pt
 import xarray as xr
-from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.basic import Apply, Constant, Variable
-from pytensor.graph.replace import clone_replace
-from pytensor.graph.traversal import ancestors, graph_inputs, io_toposort
-from pytensor.raise_op import CheckAndRaise
-from pytensor.tensor.basic import ARange, ScalarFromTensor, TensorFromScalar
-from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
+from pytensor.graph.basic import Variable
+from pytensor.graph.traversal import ancestors
 from pytensor.tensor.shape import Shape, Shape_i
-from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor
-from pytensor.tensor.type import TensorType
-from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.errors import ModelError
-from pymc_logz.graphs.modes import cheaply_compiled
-from pymc_logz.models.cache import KeptForModel, is_data, kept_for
+from pymc_logz.models.data_inputs import data_variable, own_data
 
-ANY_VALUES = (Elemwise, CAReduce, DimShuffle, CheckAndRaise, ScalarFromTensor, TensorFromScalar)
-"""Operations whose output's shape is the same whatever integers come in."""
-BY_INDEX = (AdvancedSubtensor, AdvancedIncSubtensor)
-
-
-@dataclass(frozen=True)
-class DataInputs:
-    """Containers of data, and the symbolic inputs that stand for them."""
-
-    containers: tuple[Any, ...]
-    inputs: tuple[TensorVariable, ...]
-    """Of the shapes that the containers have now."""
-
-    def values(self) -> tuple[np.ndarray, ...]:
-        """What the containers hold now."""
-        return tuple(np.asarray(container.get_value()) for container in self.containers)
-
-
-def with_data_inputs(
-    outputs: Iterable[Variable], kept: KeptForModel, *, constant: bool = False
-) -> tuple[list[Any], DataInputs]:
-    """Graphs of a model in which inputs of static shape, or constants, stand for data."""
-    # data that decide on a shape or a number of steps are replaced by their present values, as
-    # static shapes make other graphs, and JAX compiles no others
-    outputs = list(outputs)
-    data = [var for var in graph_inputs(outputs) if is_data(var)]
-    constants = set(data) if constant else decide_on_shapes(data, outputs)
-    constants |= {var for var in data if not isinstance(var.type, TensorType)}
-    kept.bake_in(constants)
-    containers = [var for var in data if var not in constants]
-    kept.take_in(containers)
-    # nameless: a name such as "1|group" looks like a dtype to PyTensor
-    inputs = [
-        pt.tensor(dtype=container.type.dtype, shape=np.shape(container.get_value(borrow=True)))
-        for container in containers
-    ]
-    places: dict[Variable, Any] = dict(zip(containers, inputs, strict=True))
-    places |= {var: pt.constant(var.get_value(), name=var.name) for var in constants}
-    replaced = clone_replace(outputs, places, rebuild_strict=False)
-    return replaced, DataInputs(tuple(containers), tuple(inputs))
-
-
-def starting_point(model: pm.Model) -> dict[str, np.ndarray]:
-    """One value of each value variable, of its dtype and shape; by name."""
-    kept, variables = kept_for(model), list(model.free_RVs)
-
-    def make() -> dict[str, np.ndarray]:
-        data = [var for var in graph_inputs(variables) if is_data(var)]
-        kept.bake_in(decide_on_shapes(data, variables))
-        return model.initial_point(0)
-
-    return kept.get("start", make)
-
-
-def natural_shapes(model: pm.Model) -> dict[str, tuple[int, ...]]:
-    """Shapes of the free variables on their natural scale."""
-
-    def make() -> dict[str, tuple[int, ...]]:
-        evaluated = model.eval_rv_shapes()
-        return {rv.name: tuple(map(int, evaluated[rv.name])) for rv in model.free_RVs}
-
-    return kept_for(model).get("shapes", make)
-
-
-def decide_on_shapes(data: Sequence[Variable], outputs: Sequence[Variable]) -> set[Variable]:
-    """Data from whose values, not only whose shapes, a shape may follow."""
-    # integers and truth values do so wherever they enter an operation not known to be free of this
-    read: dict[Variable, frozenset[Variable]] = {var: frozenset([var]) for var in data}
-    found: set[Variable] = set()
-    for node in io_toposort([], outputs) if data else []:
-        if isinstance(node.op, Shape | Shape_i):
-            continue
-        read_here = [(i, read[var]) for i, var in enumerate(node.inputs) if var in read]
-        for i, sources in read_here:
-            if not _keeps_shape(node, i):
-                found |= sources
-        if read_here:
-            together = frozenset().union(*(sources for _, sources in read_here))
-            read |= dict.fromkeys(node.outputs, together)
-    return found
-
-
-def _keeps_shape(node: Apply, i: int) -> bool:
-    """Whether the shapes of a node's outputs are the same whatever values its i-th input has."""
-    given = node.inputs[i]
-    if isinstance(node.op, ARange):
-        return False
-    if getattr(given.type, "dtype", "").startswith(("float", "complex")):
-        return True
-    if isinstance(node.op, BY_INDEX):
-        first_index = 1 if isinstance(node.op, AdvancedSubtensor) else 2
-        is_mask = given.type.dtype == "bool"
-        return i < first_index or (given.type.ndim > 0 and not is_mask)
-    return isinstance(node.op, ANY_VALUES)
-
+if TYPE_CHECKING:
+    import pymc as pm
 
 DEFAULT_DIM = "data_row"
 TAKEN_DIMS = ("estimator", "log_z", "mcse", "weight_ess", "khat", "status")
@@ -139,51 +35,7 @@ class DataRows:
     """Coordinates along that axis."""
 
 
-def data_variable(model: pm.Model, name: str) -> Variable:
-    """Where data enter the model's graphs: a data container, or an observed variable's value."""
-    var = model[name]
-    return model.rvs_to_values.get(var, var)
-
-
-def own_data(model: pm.Model, name: str) -> np.ndarray:
-    """What the model itself has in that place."""
-    place = data_variable(model, name)
-    if isinstance(place, Constant):
-        return np.asarray(place.data)
-    if isinstance(place, SharedVariable):
-        return np.asarray(place.get_value())
-    # a function of containers, which it reads anew whenever it is called
-    read = kept_for(model).get(("own data", name), lambda: cheaply_compiled([], place))
-    return np.asarray(read())
-
-
-@dataclass(frozen=True)
-class SymbolicData:
-    """Data of a model as one symbolic vector, in place of its own."""
-
-    vector: TensorVariable
-    """All data side by side, shape (D,)."""
-    places: Mapping[Variable, TensorVariable]
-    """Parts of the vector, by where they enter the model's graphs."""
-
-
-def symbolic_data(model: pm.Model, names: Iterable[str]) -> SymbolicData:
-    """Data of these names, containers or observed variables, as an input of the model's shape."""
-    names = tuple(names)
-
-    def make() -> SymbolicData:
-        places = {name: data_variable(model, name) for name in names}
-        shapes = [own_data(model, name).shape for name in places]
-        ends = np.cumsum([0, *(np.prod(shape, dtype=int) for shape in shapes)]).tolist()
-        vector, parts = pt.tensor("data", dtype="float64", shape=(ends[-1],)), {}
-        for i, (place, shape) in enumerate(zip(places.values(), shapes, strict=True)):
-            parts[place] = vector[ends[i] : ends[i + 1]].reshape(shape).astype(place.dtype)
-        return SymbolicData(vector, parts)
-
-    return kept_for(model).get(("symbolic data", names), make)
-
-
-def read_data_rows(model: pm.Model, data: Mapping[str, Any]) -> DataRows:
+def read_data_rows(model: "pm.Model", data: Mapping[str, Any]) -> DataRows:
     """Data rows of a user, by name, for a model of one datum, refused unless they fit."""
     if not isinstance(data, Mapping) or not data:
         raise TypeError(
@@ -200,7 +52,7 @@ def read_data_rows(model: pm.Model, data: Mapping[str, Any]) -> DataRows:
     return DataRows(tuple(arrays), np.concatenate(flat, axis=1), dim, coords)
 
 
-def container_names(model: pm.Model, data: Sequence[str] | None) -> tuple[str, ...]:
+def container_names(model: "pm.Model", data: Sequence[str] | None) -> tuple[str, ...]:
     """Names of data containers of a model: those given, or all."""
     known = [var.name for var in model.data_vars]
     names = known if data is None else [data] if isinstance(data, str) else list(data)
@@ -213,13 +65,13 @@ def container_names(model: pm.Model, data: Sequence[str] | None) -> tuple[str, .
     return tuple(dict.fromkeys(names))
 
 
-def _allowed(model: pm.Model) -> str:
+def _allowed(model: "pm.Model") -> str:
     containers = [var.name for var in model.data_vars]
     observed = [rv.name for rv in model.observed_RVs]
     return f"data containers {containers}, observed variables {observed}"
 
 
-def _check_names(model: pm.Model, names: list[str]) -> None:
+def _check_names(model: "pm.Model", names: list[str]) -> None:
     """Each name is one of data that enter the likelihood and nothing else."""
     known = {var.name for var in (*model.data_vars, *model.observed_RVs)}
     for name in names:
@@ -257,7 +109,7 @@ def _read_by(outputs: list[Variable]) -> set[Variable]:
     return set(ancestors(outputs, blockers=shapes))
 
 
-def _checked_values(model: pm.Model, name: str, value: Any) -> np.ndarray:
+def _checked_values(model: "pm.Model", name: str, value: Any) -> np.ndarray:
     """Values of all rows, shape (R, *shape of the model's own)."""
     array, own = np.asarray(value), own_data(model, name)
     if array.dtype.kind not in "biuf":
@@ -287,7 +139,7 @@ def _checked_values(model: pm.Model, name: str, value: Any) -> np.ndarray:
     return array
 
 
-def _labels(model: pm.Model, data: Mapping[str, Any], n_rows: int) -> tuple[str, dict[str, Any]]:
+def _labels(model: "pm.Model", data: Mapping[str, Any], n_rows: int) -> tuple[str, dict[str, Any]]:
     """Name and coordinates of the axis of data rows."""
     labelled = {name: value for name, value in data.items() if isinstance(value, xr.DataArray)}
     if not labelled:
@@ -318,7 +170,7 @@ def _labels(model: pm.Model, data: Mapping[str, Any], n_rows: int) -> tuple[str,
     return dim, coords
 
 
-def _check_order(model: pm.Model, name: str, value: xr.DataArray) -> None:
+def _check_order(model: "pm.Model", name: str, value: xr.DataArray) -> None:
     """Dimensions and labels that the model knows by name are where the model has them."""
     own = tuple(model.named_vars_to_dims.get(name, ()))
     if not own or not set(own) <= set(value.dims):
