@@ -11,10 +11,10 @@ from scipy.special import expit
 from pymc_logz.arguments import check_whole
 from pymc_logz.bits.energies import BernoulliRBM
 from pymc_logz.bits.paths import BlockGibbs
-from pymc_logz.bits.sampling import even_plan
 from pymc_logz.estimators.importance import importance_log_z
 from pymc_logz.hais.results import annealing_dataset
 from pymc_logz.hais.settings import HaisSettings
+from pymc_logz.loop.frozen import fixed_plan
 from pymc_logz.runners.anneal import Annealed, anneal
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.moves_of_rows import Stopwatch
@@ -118,7 +118,9 @@ def raise_log_likelihood(
     block = Block(model.path, settings.kernel, settings.pilot_rows, compile_kwargs)
     block.compile()
     watch.end("compile_time")
-    plan = even_plan(ladder, model.n_sites).reverse()
+    plan = fixed_plan(block, ladder)
+    assert plan is not None
+    plan = plan.reverse()
     rows = np.repeat(visible, draws, axis=0)
     odds = model.hidden_bias + rows @ model.weights
     hidden = (rngs.run.random(odds.shape) < expit(odds)).astype(float)

@@ -23,12 +23,12 @@ from pymc_logz.hais.run import collect, run_subject
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.loop.calls import Call, Subject, begun
-from pymc_logz.loop.frozen import Planned, n_followed, refine, walk
+from pymc_logz.loop.frozen import Planned, fixed_plan, refine, walk
 from pymc_logz.models.flat import stacked
 from pymc_logz.references.reference import Reference
-from pymc_logz.runners.anneal import Annealed, Plan, anneal, of_rows
+from pymc_logz.runners.anneal import Annealed, anneal, of_rows
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.progress import line, report_beta
+from pymc_logz.runners.progress import line, show_pilots
 from pymc_logz.runners.running import finished, run_tasks
 from pymc_logz.runners.temper import TemperBlock
 from pymc_logz.seeds import spawn_generators
@@ -74,12 +74,6 @@ def subject_of(energy: BinaryEnergy, call: Call) -> Subject:
     return Subject(energy, settings.within_memory(block), energy.named, LABELS, record)
 
 
-def even_plan(betas: np.ndarray, n_dims: int) -> Plan:
-    """Plan of a ladder that is given: there is nothing to tune at its temperatures."""
-    # as long ladders of many sites are common, the scales, which are all one, take no memory
-    return Plan(betas, np.ones(betas.size), np.broadcast_to(1.0, (betas.size, n_dims)))
-
-
 def energy_draws(energy: BinaryEnergy, tree: xr.DataTree) -> np.ndarray:
     """Rows (n, d) of a tree's group ``posterior``; a ValueError if it is of something else."""
     group = posterior_of(tree, "posterior_draws")
@@ -89,16 +83,16 @@ def energy_draws(energy: BinaryEnergy, tree: xr.DataTree) -> np.ndarray:
     return energy.rows(stacked(group, energy.variables))
 
 
-def placed(energy: BinaryEnergy, block: Block, call: Call) -> Planned:
+def placed(block: Block, call: Call) -> Planned:
     """The temperatures asked for: those given, so many evenly spaced, or as a pilot places them."""
     settings, rng = call.settings, call.rngs.pilot
     ladder, n_levels = settings.ladder(), getattr(settings, "n_levels", None)
     if ladder is None and n_levels is not None:
         ladder = np.linspace(0.0, 1.0, n_levels)
-    if ladder is not None:
-        return Planned(block, even_plan(ladder, energy.n_sites), INDEPENDENT_BITS)
-    start = block.path.sample_reference(rng, n_followed(block))
-    stages = walk(block, settings, start, rng, report_beta(call.progress))
+    if ladder is not None and (plan := fixed_plan(block, ladder)) is not None:
+        return Planned(block, plan, INDEPENDENT_BITS)
+    show_pilots()
+    stages = walk(block, settings, rng)
     # the temperatures are all that is taken from the pilot, so a mode that it lost is none
     if isinstance(settings, TemperedSettings):
         return Planned(block, settings.plan_on(stages), INDEPENDENT_BITS)
@@ -120,7 +114,7 @@ def run_hais(
             rows = None if posterior_draws is None else energy_draws(energy, posterior_draws)
 
         def plan(call: Call) -> Planned:
-            return call.planned_once(subject, "plan", partial(placed, energy, subject.block, call))
+            return call.planned_once(subject, "plan", partial(placed, subject.block, call))
 
         return run_subject(call, subject, [plan], rows)
 
@@ -179,11 +173,11 @@ def _legs(machines: Sequence[BinaryEnergy], call: Call) -> list[Planned]:
         # from bits, or from the machine before, of which a pilot has rows
         path = machine.path if rows is None else path_between(path, machine.path, rows)
         block = Block(path, settings.kernel, settings.pilot_rows, call.compile_kwargs)
-        start = path.sample_reference(rng, n_followed(block))
-        stages = walk(block, settings, start, rng, report_beta(call.progress))
-        path, rows = machine.path, stages.end
-        if (ladder := settings.ladder()) is not None:
-            legs.append(Planned(block, even_plan(ladder, machine.n_sites), THROUGH))
+        show_pilots()
+        stages = walk(block, settings, rng)
+        path, rows, ladder = machine.path, stages.end, settings.ladder()
+        if ladder is not None and (plan := fixed_plan(block, ladder)) is not None:
+            legs.append(Planned(block, plan, THROUGH))
         else:
             legs.append(refine(block, settings, stages, rng, THROUGH)[0])
     return legs
@@ -213,7 +207,7 @@ def run_tempered(energy: BinaryEnergy, settings: TemperedSettings, **shown: Any)
             subject = subject_of(energy, call)
             if settings.n_levels is None:  # a pilot needs it
                 subject.block.compile()
-        return tempered.run_subject(call, subject, partial(placed, energy, subject.block))
+        return tempered.run_subject(call, subject, partial(placed, subject.block))
 
 
 @dataclass(frozen=True)
@@ -247,7 +241,7 @@ class FollowedMachine:
         """As a tempered run places them."""
         settings = call.settings
         block = Block(self.model.path, settings.kernel, settings.pilot_rows, call.compile_kwargs)
-        return placed(self.model, block, call)
+        return placed(block, call)
 
 
 def followed(energy: BinaryEnergy, names: Sequence[str] | None) -> FollowedMachine:

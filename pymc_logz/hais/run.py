@@ -20,7 +20,7 @@ from pymc_logz.loop.planning import plan_run
 from pymc_logz.models.flat import unconstrain
 from pymc_logz.pilot.ladder import MAX_GROWTH
 from pymc_logz.runners.anneal import Annealed, Plan, merge, of_rows
-from pymc_logz.runners.progress import line, report_beta, report_count
+from pymc_logz.runners.progress import line, report_count
 from pymc_logz.runners.running import AnnealCourse, Running, anneal_all, finished, run_tasks
 from pymc_logz.seeds import spawn_generators
 from pymc_logz.trees.doubts import Doubt, doubted, noted, warn_of_doubts, warn_of_status
@@ -55,7 +55,7 @@ def run_hais(
         return exact
     with begun(settings, random_seed, **shown) as call:
         subject = ready(model, call, simulate_data=simulate_data, sum_out=sum_out)
-        prepared, block, report = subject.what, subject.block, report_beta(call.progress)
+        prepared, block = subject.what, subject.block
         rows = prepared.exact_row
         if posterior_draws is not None:
             rows = unconstrain(prepared.flat, posterior_of(posterior_draws, "posterior_draws"))
@@ -63,7 +63,7 @@ def run_hais(
         def plan(
             name: str, call: Call, tried: Planned | None = None, *, direct: bool = True
         ) -> Planned:
-            of = prepared, block, settings, call.rngs.pilot, report, tried
+            of = prepared, block, settings, call.rngs.pilot, tried
             return call.planned_once(subject, name, partial(plan_run, *of, direct=direct))
 
         # fresh rows from the prior may see what the first ones did not, before a path is taken

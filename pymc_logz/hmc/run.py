@@ -27,7 +27,7 @@ from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.reference import check_start
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.moves_of_rows import Stopwatch
-from pymc_logz.runners.progress import line, progress_bar, report_beta, report_count
+from pymc_logz.runners.progress import line, progress_bar, report_count, show_pilots
 from pymc_logz.seeds import generators_from
 from pymc_logz.trees.doubts import MAX_DIVERGENT_SHARE
 from pymc_logz.trees.kinds import HMC
@@ -200,8 +200,9 @@ def run_hmc(
         watch.end("compile_time")
         rows = prepared.prior(rngs.pilot, RunSettings.pilot_rows)
         check_start(prepared, block, rows)
-        aim, tune, report = settings.target_accept, RunSettings.tune, report_beta(progress)
-        stages = run_pilot(block, rows, rngs.pilot, target_accept=aim, tune=tune, report=report)
+        show_pilots()
+        own = RunSettings(target_accept=settings.target_accept)
+        stages = run_pilot(block, rows, rngs.pilot, own)
         chains, n = Chains(block, stages, settings, rngs.run), settings.chains
         chains.tune(settings.tune, report_count(progress, f"Tuning {n} chains", settings.tune))
         watch.end("tuning_time", block.work)

@@ -18,7 +18,7 @@ from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.blend import Target
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.moves_of_rows import Stopwatch
-from pymc_logz.runners.progress import line, progress_bar
+from pymc_logz.runners.progress import line, progress_bar, show_pilots
 from pymc_logz.seeds import Generators, generators_from
 from pymc_logz.trees.doubts import Doubt, prior_doubts
 from pymc_logz.trees.layout import data_datasets, run_attrs
@@ -131,6 +131,7 @@ def ready(model: "pm.Model", call: Call, **options: Any) -> Subject:
         block = block_for(prepared, settings, call.compile_kwargs)
         block = settings.within_memory(block)
         block.compile()
+    show_pilots()
     return Subject.of_model(prepared, block)
 
 

@@ -2,12 +2,10 @@
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from pymc_logz.paths.elliptical import RIDGE
-from pymc_logz.pilot.checks import warn_of_stuck
 from pymc_logz.pilot.ladder import choose_plan
 from pymc_logz.pilot.population import Stages, run_pilot
 from pymc_logz.pilot.settings import RunSettings
@@ -56,33 +54,24 @@ def make_plan(
     settings: RunSettings,
     start: np.ndarray,
     rng: np.random.Generator,
-    report: Any = None,
     reference: Reference = ASKED_FOR,
 ) -> Planned:
     """Freeze the temperatures and the kernel's settings on a path whose reference is given.
 
-    The pilot walks from rows of the reference, ``start``, shape (n, d); ``report`` is called with
-    each beta that it reaches.
+    The pilot walks from rows of the reference, ``start``, shape (n, d).
     """
     ladder = settings.ladder()
     if ladder is not None and (plan := fixed_plan(block, ladder)) is not None:
         return Planned(block, plan, reference)
-    stages = walk(block, settings, start, rng, report)
-    warn_of_stuck(stages)
+    stages = run_pilot(block, start, rng, settings)
+    stages.warn_of_stuck()
     return refine(block, settings, stages, rng, reference)[0]
 
 
-def walk(
-    block: Block,
-    settings: RunSettings,
-    start: np.ndarray,
-    rng: np.random.Generator,
-    report: Any = None,
-    **options: int,
-) -> Stages:
-    """The pilot of these settings; options are those of `run_pilot`."""
-    own: dict[str, Any] = {"target_accept": settings.target_accept, "tune": settings.tune}
-    return run_pilot(block, start, rng, report=report, **own, **options)
+def walk(block: Block, settings: RunSettings, rng: np.random.Generator) -> Stages:
+    """A pilot from fresh rows of the reference, as many as a run follows."""
+    start = block.path.sample_reference(rng, n_followed(block))
+    return run_pilot(block, start, rng, settings)
 
 
 def refine(
@@ -114,7 +103,8 @@ def fixed_plan(block: Block, betas: np.ndarray) -> Plan | None:
     step_size, scale = block.kernel.step_size, block.kernel.scale
     if step_size is None or scale is None:
         return None
-    scale = np.broadcast_to(scale, (betas.size, block.path.n_dims)).astype(float)
+    # one row of scales stands for all: of many dimensions long ladders would take much memory
+    scale = np.broadcast_to(np.asarray(scale, float), (betas.size, block.path.n_dims))
     return Plan(betas, np.full(betas.size, float(step_size)), scale)
 
 

@@ -2,20 +2,17 @@
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from pymc_logz.errors import PilotError
-from pymc_logz.loop.frozen import walk
 from pymc_logz.models.context import n_affordable
 from pymc_logz.models.flat import unconstrain
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.funnels import Funnel, fitted_funnel
-from pymc_logz.pilot.checks import exceeds, islands_log_z
 from pymc_logz.pilot.exchanges import reordered
-from pymc_logz.pilot.population import ROWS_TO_CORRELATE, Stages
+from pymc_logz.pilot.population import ROWS_TO_CORRELATE, Stages, run_pilot
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.blend import AT_ONCE, N_ROWS, Moving
 from pymc_logz.references.reference import (
@@ -83,7 +80,6 @@ def look_around(
     block: Block,
     settings: RunSettings,
     rng: np.random.Generator,
-    report: Any = None,
     *,
     even: bool = True,
 ) -> Look:
@@ -94,16 +90,16 @@ def look_around(
     """
     start = prepared.prior(rng, n_affordable(prepared.flat, block.n_rows, AT_ONCE))
     n_rows = int(np.clip(ROWS_TO_CORRELATE * prepared.n_dims, *N_ROWS))
-    found = Look(walk(block, settings, start, rng, report, n_target_rows=n_rows), block, None)
+    found = Look(run_pilot(block, start, rng, settings, n_target_rows=n_rows), block, None)
     if even and (funnel := fitted_funnel(found.position, look_at_prior(prepared, rng))) is not None:
         moved = Reference("prior", "", funnel=funnel).start(block)
         start = moved.path.sample_reference(rng, len(start))
         # coordinates that make the way longer are not those of the funnel
         limits = {"n_target_rows": n_rows, "max_stages": len(found.stages.betas)}
         with suppress(PilotError):
-            whitened = Look(walk(moved, settings, start, rng, report, **limits), moved, funnel)
+            whitened = Look(run_pilot(moved, start, rng, settings, **limits), moved, funnel)
             # a funnel that few rows show may not be one
-            if not exceeds(found.stages, *islands_log_z(whitened.stages)):
+            if not found.stages.exceeds(*whitened.stages.islands_log_z()):
                 found = whitened
     rows = reordered(found.walked, prepared.flat.shapes, found.position, rng)
     return replace(found, stages=replace(found.stages, rows=rows))

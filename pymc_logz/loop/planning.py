@@ -34,9 +34,8 @@ from pymc_logz.loop.looking import Look, given_reference, look_around
 from pymc_logz.loop.widening import LEAST, N_TRIED, OF_MODE, add_draws, add_modes, searched
 from pymc_logz.models.flat import model_path, open_path
 from pymc_logz.models.preparation import Prepared
-from pymc_logz.pilot.checks import exceeds, warn_of_stuck
 from pymc_logz.pilot.ladder import MAX_GROWTH, first_ladder, settled
-from pymc_logz.pilot.population import Stages
+from pymc_logz.pilot.population import Stages, run_pilot
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.blend import Blend, Part, Prior, Target
 from pymc_logz.references.conditional import has_conditional_normals
@@ -88,28 +87,26 @@ def plan_run(
     block: Block,
     settings: RunSettings,
     rng: np.random.Generator,
-    report: Any = None,
     tried: Planned | None = None,
     *,
     direct: bool = False,
 ) -> Planned:
     """Choose the reference, and freeze the temperatures and the kernel's settings.
 
-    ``block`` is from `block_for`; ``report`` is called with each beta that the pilot reaches.
-    ``tried`` is what was planned before, and did not hold when it ran; ``direct`` whether rows may
-    be weighted without a path.
+    ``block`` is from `block_for`. ``tried`` is what was planned before, and did not hold when it
+    ran; ``direct`` whether rows may be weighted without a path.
     """
     given = given_reference(prepared, block, settings, rng)
     if given is not None:
         moved = given.start(block)
         start = moved.path.sample_reference(rng, n_followed(block))
-        return make_plan(moved, settings, start, rng, report, given)
-    planner = Planner(Target(prepared, block), settings, rng, report, direct)
+        return make_plan(moved, settings, start, rng, given)
+    planner = Planner(Target(prepared, block), settings, rng, direct)
     was_nested = tried is not None and tried.reference.taken == "nested_laplace"
     found = [] if was_nested else planner.nested(is_doubted=tried is not None)
     if isinstance(found, Planned):
         return found
-    look = look_around(prepared, block, settings, rng, report)
+    look = look_around(prepared, block, settings, rng)
     with line("Fitting a reference, looking for modes", BRIDGE):
         search = searched(planner.target, look, settings, rng, tried, found)
     return planner.searched(search, look)
@@ -122,7 +119,6 @@ class Planner:
     target: Target
     settings: RunSettings
     rng: np.random.Generator
-    report: Any = None
     direct: bool = False
 
     def searched(self, search: Search, look: Look, few: int = 8, long: int = 2**18) -> Planned:
@@ -168,7 +164,7 @@ class Planner:
         if aim is None or not self.direct or (found := self.tried(search, look)) is None:
             return None
         blend, even, trial = found
-        if look and exceeds(look.stages, trial.log_z, trial.mcse):
+        if look and look.stages.exceeds(trial.log_z, trial.mcse):
             return None
         n_rows = settings.draws * settings.chains
         n_wanted = [
@@ -235,14 +231,13 @@ class Planner:
             if reference.funnel is look.funnel:
                 stages = settled(look.stages)
             else:
-                start = moved.path.sample_reference(rng, n_followed(block))
-                stages = walk(moved, settings, start, rng, self.report)
+                stages = walk(moved, settings, rng)
             planned, trial = refine(moved, settings, stages, rng, reference, rows, limit)
             if trial is None:
                 return planned
             found = importance_log_z(trial.log_weight, method="hais")
-            if not exceeds(look.stages, log_mean(trial.log_weight), found.mcse):
-                warn_of_stuck(look.stages)
+            if not look.stages.exceeds(log_mean(trial.log_weight), found.mcse):
+                look.stages.warn_of_stuck()
                 return planned
             reason = "a path from components found less than particles that walked from the prior"
             reference = Reference("prior", reason, funnel=look.funnel)
@@ -250,7 +245,7 @@ class Planner:
         if settings.aim.n_rows * longer > limit:
             # hardly any posterior is content with the first ladder that is tried from the prior
             return Planned(moved, look.stages.plan(longer), reference)
-        warn_of_stuck(look.stages)
+        look.stages.warn_of_stuck()
         return refine(moved, settings, look.stages, rng, reference)[0]
 
     def opening(self, *, is_doubted: bool = False) -> Start | list[Part]:
@@ -299,7 +294,7 @@ class Planner:
             return planned
         moved = reference.start(block)
         rows = moved.path.sample_reference(rng, block.n_rows)
-        stages = walk(moved, self.settings, rows, rng, self.report)
+        stages = run_pilot(moved, rows, rng, self.settings)
         ends = stages.end if ends is None else ends
         planned = refine(moved, self.settings, stages, rng, reference, ends)[0]
         is_cheap = has_conditional_normals(prepared)
@@ -335,7 +330,6 @@ def look(
     block: Block,
     settings: RunSettings,
     rng: np.random.Generator,
-    report: Any = None,
     *,
     blended: bool = False,
 ) -> tuple[Stages | None, Reference, Blend | None]:
@@ -346,7 +340,7 @@ def look(
     given = given_reference(prepared, block, settings, rng)
     if given is not None:
         return None, replace(given, funnel=None), None
-    seen = look_around(prepared, block, settings, rng, report, even=False)
+    seen = look_around(prepared, block, settings, rng, even=False)
     search = searched(Target(prepared, block), seen, settings, rng, alone=True)
     blend, [own] = None, rng.spawn(1)
     if blended:  # a run is the same with it or without

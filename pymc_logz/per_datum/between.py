@@ -47,7 +47,7 @@ from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.references.reference import Reference
 from pymc_logz.runners.anneal import Annealed, of_rows
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.progress import report_beta
+from pymc_logz.runners.progress import show_pilots
 from pymc_logz.runners.running import AnnealCourse, Running, anneal_all
 from pymc_logz.seeds import spawn_generators
 from pymc_logz.trees.doubts import Doubt, doubted
@@ -93,8 +93,8 @@ def run_between(
             )
         start = _anneal_other(of_other, call)
         block = _block_between(flat, start, settings, compile_kwargs)
-        rows = block.path.sample_reference(rngs.pilot, n_followed(block))
-        stages = walk(block, settings, rows, rngs.pilot, report_beta(call.progress))
+        show_pilots()
+        stages = walk(block, settings, rngs.pilot)
         planned, _ = refine(block, settings, stages, rngs.pilot, FROM_MODEL)
         watch.seconds["compile_time"] = 0.0
         watch.end("tuning_time", block.work)
@@ -175,7 +175,8 @@ def _anneal_other(prepared: Prepared, call: Call[HaisSettings]) -> Other:
     own = replace(call.settings, betas="adaptive", reference=None, target_mcse=None)
     block = own.within_memory(block_for(prepared, own, call.compile_kwargs))
     block.compile()
-    plan = partial(plan_run, prepared, block, own, rngs.pilot, report_beta(call.progress))
+    show_pilots()
+    plan = partial(plan_run, prepared, block, own, rngs.pilot)
     planned, runs = Chains(replace(call, settings=own)).twice(plan(direct=True), [plan])
     n_rows = max(own.draws, n_followed(block))
     [apart] = run_chains(planned, [rngs.pilot], n_rows, Running(), None)

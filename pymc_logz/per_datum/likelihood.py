@@ -27,7 +27,7 @@ from pymc_logz.runners.anneal import Annealed, Plan, along_plan, arrived
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.moves import kernel_for
 from pymc_logz.runners.moves_of_rows import Stopwatch
-from pymc_logz.runners.progress import progress_bar, report_beta, report_count
+from pymc_logz.runners.progress import progress_bar, report_count, show_pilots
 from pymc_logz.runners.running import (
     AnnealCourse,
     AnnealJob,
@@ -200,7 +200,8 @@ def marginal_log_likelihood(
         def made() -> Plan:
             start = block.path.sample_reference(rngs.pilot, block.n_rows)
             check_start(prepared, block, start)
-            return make_plan(block, settings, start, rngs.pilot, report_beta(progress)).plan
+            show_pilots()
+            return make_plan(block, settings, start, rngs.pilot).plan
 
         plan: Plan = call.once("plan", made, prepared, block)
         watch.end("tuning_time", block.work)

@@ -23,10 +23,10 @@ BRIDGE = "lz.evidence(idata, model) with draws of pm.sample, which needs no pilo
 
 @dataclass
 class Shown:
-    """The bar of the call that is under way, and who is told of moves that nobody counts."""
+    """The bar of the call that is under way, and the line of its pilots, if it has one."""
 
     progress: Any
-    moved: Callable[[int], None] = lambda n_moves: None
+    pilots: "Pilots | None" = None
 
 
 _shown: ContextVar[Shown | None] = ContextVar("shown", default=None)
@@ -86,51 +86,56 @@ def line(doing: str, cheaper: str = "") -> Iterator[None]:
             shown.progress.update(task, refresh=True, completed=1, total=1, visible=took >= 1)
 
 
-def count_moves(n_moves: int) -> None:
-    """Tell the line of the pilot, if one is shown, of moves at the temperature where it is."""
-    shown = _shown.get()
-    if shown is not None:
-        shown.moved(n_moves)
+class Pilots:
+    """The line of the bar that pilots of a call share."""
 
+    def __init__(self, progress: Any) -> None:
+        # it shows once there is something to report: what comes before has lines of its own
+        task = progress.add_task("Pilot", completed=0, total=BAR_LENGTH, visible=False)
+        self.show = partial(progress.update, task, visible=True)
+        self.reached: list[float] = []
+        self.n_moves, self.started, self.is_slow = 0, time.monotonic(), False
 
-def report_beta(progress: Any) -> Callable[[float], None]:
-    """A new line of the bar, told of each beta on the way to 1, and of moves by `count_moves`."""
-    # it shows once there is something to report: what comes before has lines of its own
-    task = progress.add_task("Pilot", completed=0, total=BAR_LENGTH, visible=False)
-    reached: list[float] = []
-    n_here, started, shown = 0, time.monotonic(), _shown.get()
-    is_slow = False
-
-    def report(beta: float) -> None:
-        nonlocal n_here
-        if reached and beta <= reached[-1]:
-            reached.clear()  # the pilot starts again
-        reached.append(beta)
-        n_here = 0
+    def count_beta(self, beta: float) -> None:
+        """Another inverse temperature on the way to 1."""
+        if self.reached and beta <= self.reached[-1]:
+            self.reached.clear()  # a pilot starts again
+        self.reached.append(beta)
+        self.n_moves = 0
         # betas grow by about the same factor from stage to stage
-        share = np.log1p(beta / reached[0]) / np.log1p(1.0 / reached[0])
+        share = np.log1p(beta / self.reached[0]) / np.log1p(1.0 / self.reached[0])
         completed = int(BAR_LENGTH * share)
-        progress.update(task, refresh=True, completed=completed, description=where(), visible=True)
+        self.show(refresh=True, completed=completed, description=self.where())
 
-    def where() -> str:
-        at = f"beta={reached[-1]:.3g}, stage {len(reached)}" if reached else "start"
-        return f"Pilot: {at}" + (f", {n_here} moves" if n_here else "")
-
-    def moved(n_moves: int) -> None:
-        nonlocal n_here, is_slow
-        n_here += n_moves
-        progress.update(task, refresh=False, description=where(), visible=True)
-        if not is_slow and time.monotonic() - started > TimeLeft.long / 2:
-            is_slow = True
+    def count_moves(self, n_moves: int) -> None:
+        """More moves at the temperature where it is."""
+        self.n_moves += n_moves
+        self.show(refresh=False, description=self.where())
+        if not self.is_slow and time.monotonic() - self.started > TimeLeft.long / 2:
+            self.is_slow = True
             logger.info(
                 "The pilot, which looks for modes, step sizes and temperatures, is slow on this "
                 "model. Cheaper: %s.",
                 BRIDGE,
             )
 
-    if shown is not None:
-        shown.moved = moved
-    return report
+    def where(self) -> str:
+        """Its text."""
+        reached = self.reached
+        at = f"beta={reached[-1]:.3g}, stage {len(reached)}" if reached else "start"
+        return f"Pilot: {at}" + (f", {self.n_moves} moves" if self.n_moves else "")
+
+
+def show_pilots() -> None:
+    """A new line of the bar, if one is shown, for the pilots from here on."""
+    if (shown := _shown.get()) is not None:
+        shown.pilots = Pilots(shown.progress)
+
+
+def pilots() -> Pilots | None:
+    """Who is to be told of what a pilot does, if anyone."""
+    shown = _shown.get()
+    return None if shown is None else shown.pilots
 
 
 def report_rounds(progress: Any, description: str) -> Callable[[int], None]:

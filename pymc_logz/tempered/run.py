@@ -16,15 +16,13 @@ from pymc_logz.estimators import LogZEstimate
 from pymc_logz.kernels.compose import sums_out
 from pymc_logz.kernels.hamiltonian import walls_of
 from pymc_logz.loop.calls import Call, Subject, begun, ready
-from pymc_logz.loop.frozen import Planned, fixed_plan, n_followed
-from pymc_logz.loop.frozen import walk as pilot_walk
+from pymc_logz.loop.frozen import Planned, fixed_plan, walk
 from pymc_logz.loop.planning import look
 from pymc_logz.models.preparation import Prepared
-from pymc_logz.pilot.checks import exceeds, islands_log_z, warn_of_stuck
 from pymc_logz.references.blend import Target
 from pymc_logz.references.reference import Reference
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.progress import line, report_beta, report_count, report_rounds
+from pymc_logz.runners.progress import line, report_count, report_rounds
 from pymc_logz.runners.running import state_of
 from pymc_logz.runners.temper import TemperBlock
 from pymc_logz.seeds import spawn_generators
@@ -154,9 +152,8 @@ def place_levels(
 
     ``blended`` is that of `pymc_logz.loop.planning.look`.
     """
-    settings, rng, report = call.settings, call.rngs.pilot, report_beta(call.progress)
-    ladder = settings.ladder()
-    pilot, reference, blend = look(prepared, block, settings, rng, report, blended=blended)
+    settings, rng, ladder = call.settings, call.rngs.pilot, call.settings.ladder()
+    pilot, reference, blend = look(prepared, block, settings, rng, blended=blended)
     plans = partial(Planned, blend=blend, target=Target(prepared, block) if blend else None)
     reference = without_gaps(reference)
     moved = reference.start(block)
@@ -164,14 +161,13 @@ def place_levels(
         return plans(moved, plan, reference)
     stages = pilot
     if pilot is None or reference.mixture is not None:
-        start = moved.path.sample_reference(rng, n_followed(block))
-        stages = pilot_walk(moved, settings, start, rng, report)
-        if pilot is not None and exceeds(pilot, *islands_log_z(stages)):
+        stages = walk(moved, settings, rng)
+        if pilot is not None and pilot.exceeds(*stages.islands_log_z()):
             reason = "draws of a fit found less than particles that walked from the prior"
             reference = Reference("prior", reason)
             moved, stages = block, pilot
     assert stages is not None
-    warn_of_stuck(stages)
+    stages.warn_of_stuck()
     plan = settings.plan_on(stages) if ladder is None else stages.plan_for(ladder)
     return plans(moved, plan, reference)
 

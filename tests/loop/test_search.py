@@ -16,7 +16,6 @@ from pymc_logz import energies
 from pymc_logz.estimators import importance_log_z
 from pymc_logz.loop.planning import components_of
 from pymc_logz.paths.elliptical import Elliptical
-from pymc_logz.pilot.checks import exceeds, islands_log_z
 from pymc_logz.pilot.ladder import anneal_back, settled
 from pymc_logz.references.blend import Blend, Component, Evaluated, Prior, Target
 from pymc_logz.references.reference import Reference
@@ -227,10 +226,10 @@ def test_a_pilot_that_found_more_exceeds() -> None:
     stages = replace(
         of.stages(of.rows("pilot", N_LOOKS * N_ROWS)), log_z=np.array([0.1, 0, 0, -0.1])
     )
-    assert not exceeds(stages, 0.02, 0.01)
-    assert exceeds(stages, -3.0, 0.01)
-    assert not exceeds(stages, -3.0, 1.0)
-    assert not exceeds(stages, 3.0, 0.01)
+    assert not stages.exceeds(0.02, 0.01)
+    assert stages.exceeds(-3.0, 0.01)
+    assert not stages.exceeds(-3.0, 1.0)
+    assert not stages.exceeds(3.0, 0.01)
 
 
 def test_islands_are_independent_looks() -> None:
@@ -238,10 +237,10 @@ def test_islands_are_independent_looks() -> None:
     of = known("skewed")
     z = np.array([1.0, 2.0, 3.0, 2.0])
     stages = replace(of.stages(of.rows("pilot", N_LOOKS * N_ROWS)), log_z=np.log(z) - 700)
-    log_z, error = islands_log_z(stages)
+    log_z, error = stages.islands_log_z()
     assert log_z == pytest.approx(np.log(2.0) - 700)
     assert error == pytest.approx(z.std(ddof=1) / 2 / 2)
-    assert islands_log_z(replace(stages, log_z=np.zeros(1))) == (0.0, np.inf)
+    assert replace(stages, log_z=np.zeros(1)).islands_log_z() == (0.0, np.inf)
 
 
 @pytest.mark.parametrize("name", ["skewed", "two modes"])

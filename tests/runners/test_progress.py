@@ -16,15 +16,16 @@ from pymc_logz import bridge_sampling, sample_hais, sample_tempered
 from pymc_logz.kernels import Hamiltonian
 from pymc_logz.runners.progress import (
     BAR_LENGTH,
+    Pilots,
     TimeLeft,
-    count_moves,
     duration,
     is_shown,
     line,
+    pilots,
     progress_bar,
-    report_beta,
     report_count,
     report_rounds,
+    show_pilots,
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
@@ -61,18 +62,18 @@ class Bar:
 def test_the_pilot_says_where_it_is() -> None:
     """Catches a bar that stands still while beta is small, or does not get to its end."""
     bar = Bar()
-    report = report_beta(bar)
+    line = Pilots(bar)
     assert not bar.lines[0]["visible"], "a line of what has not begun"
     shares = []
     for beta in (1e-6, 1e-4, 1e-2, 1.0):
-        report(beta)
+        line.count_beta(beta)
         shares.append(bar.lines[0]["completed"] / BAR_LENGTH)
     assert bar.texts[2] == "Pilot: beta=0.0001, stage 2"
     assert bar.lines[0]["visible"]
     assert shares == sorted(shares)
     assert 0.25 < shares[1] < 0.75
     assert shares[-1] == 1
-    report(1e-6)
+    line.count_beta(1e-6)
     assert bar.texts[-1] == "Pilot: beta=1e-06, stage 1", "a pilot that starts again"
 
 
@@ -84,15 +85,19 @@ def test_the_pilot_shows_its_moves(
     monkeypatch.setattr("pymc.progress_bar.create_simple_progress", lambda shown: bar)
     monkeypatch.setattr(TimeLeft, "long", -1.0)
     caplog.set_level(logging.INFO, "pymc.pymc_logz")
-    count_moves(8)  # nothing is shown, and nothing is said
-    with progress_bar(True) as shown:
+    show_pilots()
+    assert pilots() is None, "nothing is shown, and nothing is said"
+    with progress_bar(True):
         assert is_shown()
-        report = report_beta(shown)
-        count_moves(8)
+        assert pilots() is None, "a call that has no pilot"
+        show_pilots()
+        line = pilots()
+        assert line is not None
+        line.count_moves(8)
         assert bar.texts[-1] == "Pilot: start, 8 moves"
-        report(0.5)
-        count_moves(8)
-        count_moves(8)
+        line.count_beta(0.5)
+        line.count_moves(8)
+        line.count_moves(8)
         assert bar.texts[-1] == "Pilot: beta=0.5, stage 1, 16 moves"
     assert not is_shown()
     [sentence] = caplog.messages
