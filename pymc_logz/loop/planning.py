@@ -10,7 +10,7 @@ Where the weights are even enough the run is fresh rows of the blend; else it is
 components that explain the most.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -271,8 +271,7 @@ class Planner:
         if not climbs or (has_one and len(start.peaks) == 1):
             return start
         # the rounds propose conditional normals themselves where these are cheap
-        part = None if is_cheap else conditional_at_peak(prepared, start, rng)
-        return [] if part is None else [part]
+        return [] if is_cheap else [*conditional_at_peak(prepared, start, rng)]
 
     def nested(self, *, is_doubted: bool = False) -> Planned | list[Part]:
         """Plan from nested Laplace approximations, or a part to begin with where none holds."""
@@ -290,7 +289,7 @@ class Planner:
                 planned = None if is_banded else self.at_peak(start)
                 return planned or []
         reference, part, ends = found
-        if ends is not None and (planned := self.of_part(part)) is not None:
+        if ends is not None and (planned := self.of_parts([part])) is not None:
             return planned
         moved = reference.start(block)
         rows = moved.path.sample_reference(rng, block.n_rows)
@@ -302,25 +301,24 @@ class Planner:
 
     def held_against(self, look: Look) -> Blend | None:
         """A blend that needs no path, if there is one, to hold another run against."""
-        start = self.opening()
-        if isinstance(start, Start):
-            part = conditional_at_peak(self.target.prepared, start, self.rng)
-            start = [] if part is None else [part]
-        search = searched(self.target, look, self.settings, self.rng, more=start)
+        parts = self.opening()
+        if isinstance(parts, Start):
+            parts = [*conditional_at_peak(self.target.prepared, parts, self.rng)]
+        search = searched(self.target, look, self.settings, self.rng, more=parts)
         found = self.tried(search, look)
         return found[0] if found else None
 
     def at_peak(self, start: Start) -> Planned | None:
         """Rows of conditional normals; None where rows are to move, or weights are not even."""
-        part = conditional_at_peak(self.target.prepared, start, self.rng) if self.direct else None
-        return None if part is None else self.of_part(part)
+        prepared, rng = self.target.prepared, self.rng
+        return self.of_parts(conditional_at_peak(prepared, start, rng) if self.direct else [])
 
-    def of_part(self, part: Part) -> Planned | None:
-        """Rows of this part and the prior, where they need no path."""
-        if not self.direct:
+    def of_parts(self, parts: Sequence[Part]) -> Planned | None:
+        """Rows of these parts and the prior, where they need no path."""
+        if not parts or not self.direct:
             return None
         search = Search(self.target)
-        search.add_parts([Prior(), part])
+        search.add_parts([Prior(), *parts])
         search.draw(self.rng, N_TRIED)
         return self.without_path(search, None)
 

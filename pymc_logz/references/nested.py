@@ -42,14 +42,14 @@ APART = 3.0
 
 def conditional_at_peak(
     prepared: Prepared, start: Start, rng: np.random.Generator, n_known: int = 64
-) -> ConditionalNormal | None:
+) -> list[ConditionalNormal]:
     """Conditional normals, so that each row has its own mode of the normal entries.
 
-    None where these are too many for whole matrices, or other modes show.
+    There are none where these are too many for whole matrices, or other modes show.
     """
     parts, ends, peak = start.parts, start.ends, start.peak
     if parts.inner.size > MAX_INNER and not isinstance(parts.matrices, Bands):
-        return None
+        return []
     m, usual = parts.outer.size, np.tile(peak.inner, (len(ends), 1))
     scale, factors = parts.scale_of(peak.precision), parts.matrices.factors(peak.precision[None])
     known = Known(peak.outer[None], peak.inner[None])
@@ -62,19 +62,18 @@ def conditional_at_peak(
         fresh, n = start.prior[:, parts.outer], n_places(parts, prepared.flat)
         found = explored_enough(parts, outer, inner, fresh, rng, n, start.peaks)
         if found is None:
-            return None
+            return []
         part, log_z = found
     outer = ends[:, parts.outer]
     one, other = (parts.modes(outer, inner, scale) for inner in (ends[:, parts.inner], usual))
     if np.any(_are_apart(parts, one, other)):
-        return None
+        return []
     if part.fit is not None:
         volume = np.linalg.slogdet(peak.factor)[1]
-        outer, there = start.outer, start.seen.log_marginal + volume
-        own = log_z + part.fit.log_density_of(outer) + volume
-        if _is_missed(there, own, log_z):
-            return None
-    return part
+        own = log_z + part.fit.log_density_of(start.outer) + volume
+        if _is_missed(start.seen.log_marginal + volume, own, log_z):
+            return []
+    return [part]
 
 
 def has_one_mode(start: Start, rng: np.random.Generator, n_halves: int = 16) -> bool:

@@ -8,7 +8,6 @@ where they have a large weight the parts have too little density.
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -22,7 +21,6 @@ from pymc_logz.references.blend import (
     Part,
     Prior,
     Target,
-    densities,
     drawn,
     log_blend,
 )
@@ -41,11 +39,8 @@ class Search:
 
     def __init__(self, target: Target) -> None:
         self.target, self.parts = target, list[Part]()
-        nothing = np.empty((0, target.prepared.n_dims))
-        self.pool = self.witnesses = self.tops = Evaluated(
-            nothing, np.empty(0), np.empty(0), nothing
-        )
-        self._of_pool, self._of_witnesses = np.empty((0, 0)), np.empty((0, 0))
+        nothing = np.empty((0, target.prepared.n_dims)), np.empty(0), np.empty(0)
+        self.pool = self.witnesses = self.tops = Evaluated(*nothing, np.empty((0, 0)))
         self._drawn = np.empty(0)
 
     def add_parts(self, parts: Sequence[Part]) -> None:
@@ -53,45 +48,33 @@ class Search:
         if not parts:
             return
         self.parts += parts
-        self._of_pool = self._more(self._of_pool, parts, self.pool)
-        self._of_witnesses = self._more(self._of_witnesses, parts, self.witnesses)
+        self.pool = self.pool.by(parts, self.target)
+        self.witnesses = self.witnesses.by(parts, self.target)
         self._drawn = np.append(self._drawn, np.zeros(len(parts)))
-
-    def _more(self, known: np.ndarray, parts: Sequence[Part], rows: Evaluated) -> np.ndarray:
-        """Log densities of rows by more parts, below those that are known (K, n)."""
-        if not len(rows.position):
-            return np.empty((len(known) + len(parts), 0))
-        found = densities(parts, self.target, rows.position, rows.log_prior)
-        return np.concatenate([known, found])
 
     def add_witnesses(self, rows: Evaluated) -> None:
         """Rows of the posterior, as far as it is known, which came from elsewhere."""
-        rows = rows.chosen(np.isfinite(rows.log_target))
-        self.witnesses = _joined(self.witnesses, rows)
-        found = densities(self.parts, self.target, rows.position, rows.log_prior)
-        self._of_witnesses = np.concatenate([self._of_witnesses, found], axis=1)
+        rows = rows.chosen(np.isfinite(rows.log_target)).by(self.parts, self.target)
+        self.witnesses = self.witnesses.joined(rows)
 
     def draw(self, rng: np.random.Generator, n: int) -> None:
         """About n more rows, in the shares of the parts."""
         counts = np.round(n * self.shares()).astype(int)
         if counts.any():
-            self._add_drawn(*drawn(self.parts, self.target, rng, counts), counts)
+            self._add_drawn(drawn(self.parts, self.target, rng, counts), counts)
 
     def add_tried(self, rows: np.ndarray, shares: np.ndarray) -> None:
         """Rows (n, d) that were drawn in these shares of the parts, to see whether they hold."""
-        seen = self.target(rows)
-        found = densities(self.parts, self.target, rows, seen.log_prior)
-        self._add_drawn(seen, found, len(rows) * shares)
+        self._add_drawn(self.target(rows).by(self.parts, self.target), len(rows) * shares)
 
-    def _add_drawn(self, rows: Evaluated, found: np.ndarray, counts: np.ndarray) -> None:
-        self.pool = _joined(self.pool, rows)
-        self._of_pool = np.concatenate([self._of_pool, found], axis=1)
-        self._drawn = self._drawn + counts
+    def _add_drawn(self, rows: Evaluated, counts: np.ndarray) -> None:
+        self.pool, self._drawn = self.pool.joined(rows), self._drawn + counts
 
     @property
     def log_weight(self) -> np.ndarray:
         """Of the rows that were drawn, shape (N,)."""
-        return self.pool.log_target - log_blend(self._of_pool, self._drawn / self._drawn.sum())
+        log_q = log_blend(self.pool.log_parts, self._drawn / self._drawn.sum())
+        return self.pool.log_target - log_q
 
     @property
     def log_z(self) -> float:
@@ -164,15 +147,13 @@ class Search:
         """
         log_weight = self.log_weight
         weight = relative(log_weight)
-        groups = [(weight / max(weight.sum(), 1e-300), self.pool.log_target, self._of_pool)]
+        chance, points = weight / max(weight.sum(), 1e-300), self.pool
         if n := len(self.witnesses.position):
-            even = np.full(n, 1 / n)
-            groups.append((even, self.witnesses.log_target, self._of_witnesses))
-        chance = np.concatenate([one[0] / len(groups) for one in groups])
-        log_target = np.concatenate([one[1] for one in groups]) - log_mean(log_weight)
-        log_parts = np.concatenate([one[2] for one in groups], axis=1)
+            chance = np.concatenate([chance, np.full(n, 1 / n)]) / 2
+            points = points.joined(self.witnesses)
         kept = chance > 0
-        return chance[kept], log_target[kept], log_parts[:, kept]
+        points = points.chosen(kept)
+        return chance[kept], points.log_target - log_mean(log_weight), points.log_parts
 
     def effective_share(self, shares: np.ndarray) -> float:
         """Weight ESS of rows of these parts, for each: as drawn rows and as witnesses tell it.
@@ -184,7 +165,7 @@ class Search:
         if not np.isfinite(log_weight.max(initial=-np.inf)):
             return 0.0
         log_z = log_mean(log_weight)
-        log_q = log_blend(self._of_pool, shares)
+        log_q = log_blend(self.pool.log_parts, shares)
         with np.errstate(invalid="ignore"):
             both = log_weight + self.pool.log_target - log_z - log_q
         own = log_mean(np.where(np.isnan(both), -np.inf, both)) - log_z
@@ -196,14 +177,14 @@ class Search:
 
     def log_weight_of_witnesses(self, shares: np.ndarray) -> np.ndarray:
         """Log weights that witnesses would have as draws of parts in these shares, shape (M,)."""
-        log_q = log_blend(self._of_witnesses, shares)
+        log_q = log_blend(self.witnesses.log_parts, shares)
         return self.witnesses.log_target - self.log_z - log_q
 
     def log_weight_at(self, rows: Evaluated, shares: np.ndarray) -> np.ndarray:
         """The same of any rows, shape (n,)."""
-        found = densities(self.parts, self.target, rows.position, rows.log_prior)
+        log_q = log_blend(rows.by(self.parts, self.target).log_parts, shares)
         with np.errstate(invalid="ignore"):
-            return rows.log_target - self.log_z - log_blend(found, shares)
+            return rows.log_target - self.log_z - log_q
 
     def unexplained(self, shares: np.ndarray) -> np.ndarray:
         """Witnesses (m, d) that hardly a part but the prior brings rows to; none if they are few.
@@ -212,8 +193,9 @@ class Search:
         """
         log_weight = self.log_weight_of_witnesses(shares)
         of_prior = np.array([isinstance(part, Prior) for part in self.parts])
-        log_prior = log_blend(self._of_witnesses[of_prior], shares[of_prior])
-        log_q = log_blend(self._of_witnesses, shares)
+        log_parts = self.witnesses.log_parts
+        log_prior = log_blend(log_parts[of_prior], shares[of_prior])
+        log_q = log_blend(log_parts, shares)
         left = (log_weight > np.log(HEAVY)) & (log_prior - log_q > np.log(0.5))
         few = left.mean() <= TOLERANCE if left.size else True
         return self.witnesses.position[left & (not few)]
@@ -254,8 +236,3 @@ def fitted_components(
         return [Component(fitted_to_few(moving, 5.0), funnel)]
     fit = widened(fitted_clusters(moving, n_effective, rng))
     return [Component(one, funnel) for one in fit.components]
-
-
-def _joined(one: Evaluated, other: Evaluated) -> Evaluated:
-    columns: Any = map(np.concatenate, zip(one[:4], other[:4], strict=True))
-    return Evaluated(*columns)

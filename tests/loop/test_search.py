@@ -120,9 +120,7 @@ def test_mean_weight_of_a_blend_is_z(name: str) -> None:
     class Weighs(Blend):
         """Rows are drawn in other shares than they are weighted by."""
 
-        def draw(
-            self, target: Target, rng: np.random.Generator, n: int
-        ) -> tuple[Evaluated, np.ndarray]:
+        def draw(self, target: Target, rng: np.random.Generator, n: int) -> Evaluated:
             return Blend(self.parts, self.shares[::-1]).draw(target, rng, n)
 
     assert_detects(check, Weighs(blend.parts, blend.shares))
