@@ -19,6 +19,7 @@ from pymc_logz.loop.frozen import Planned
 from pymc_logz.loop.planning import plan_run
 from pymc_logz.models.flat import unconstrain
 from pymc_logz.pilot.ladder import MAX_GROWTH
+from pymc_logz.references.reference import ERROR_FACTOR, REFERENCE_MCSE
 from pymc_logz.runners.anneal import Annealed, Plan, merge, of_rows
 from pymc_logz.runners.progress import line, report_count
 from pymc_logz.runners.running import AnnealCourse, Running, anneal_all, finished, run_tasks
@@ -290,7 +291,7 @@ def collect(
         n_temperatures=n_temperatures or plan.n_temperatures,
         **({"weights": ONE_TEMPERATURE} if plan.n_temperatures == 1 else {}),
         **planned.reference.record(),
-        **planned.reference.record_of_errors(),
+        **{ERROR_FACTOR: planned.reference.error_factor, REFERENCE_MCSE: planned.reference.mcse},
         **noted(doubts),
     )
     chosen = resampled(of_rows("log_weight", runs), call.rngs.run, shuffled=True)

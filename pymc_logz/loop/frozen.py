@@ -14,9 +14,6 @@ from pymc_logz.references.reference import ASKED_FOR, Reference
 from pymc_logz.runners.anneal import Annealed, Plan
 from pymc_logz.runners.block import Block
 
-PORTIONS = 2
-"""Portions of rows of a pilot whose stages the run follows; of the others only the end is used."""
-
 
 @dataclass(frozen=True)
 class Planned:
@@ -45,8 +42,8 @@ class Planned:
 
 
 def n_followed(block: Block) -> int:
-    """Rows of a pilot whose stages a run follows; those that bring data along are one portion."""
-    return block.n_rows if block.row_data else PORTIONS * block.n_rows
+    """Rows of a pilot whose stages a run follows: two portions, or one of those with data."""
+    return block.n_rows if block.row_data else 2 * block.n_rows
 
 
 def make_plan(

@@ -20,7 +20,6 @@ import numpy as np
 from pymc_logz.errors import says_if_interrupted
 from pymc_logz.estimators import LogZEstimate, importance_log_z
 from pymc_logz.kernels.compose import for_variables
-from pymc_logz.loop.components import components_of
 from pymc_logz.loop.frozen import (
     Planned,
     make_plan,
@@ -31,7 +30,8 @@ from pymc_logz.loop.frozen import (
 )
 from pymc_logz.loop.lacking_modes import can_climb, lacking_modes, modes_of_heavy
 from pymc_logz.loop.looking import Look, given_reference, look_around
-from pymc_logz.loop.widening import LEAST, N_TRIED, OF_MODE, add_draws, add_modes, searched
+from pymc_logz.loop.search import HEAVY, N_TRIED, Search
+from pymc_logz.loop.widening import LEAST, OF_MODE, add_draws, components_of, searched
 from pymc_logz.models.flat import model_path, open_path
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.pilot.ladder import MAX_GROWTH, first_ladder, settled
@@ -48,7 +48,6 @@ from pymc_logz.references.nested import (
     nested_laplace,
 )
 from pymc_logz.references.reference import Reference
-from pymc_logz.references.search import HEAVY, Search
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import BRIDGE, line
 from pymc_logz.weights import log_mean
@@ -109,7 +108,7 @@ def plan_run(
     look = look_around(prepared, block, settings, rng)
     with line("Fitting a reference, looking for modes", BRIDGE):
         search = searched(planner.target, look, settings, rng, tried, found)
-    return planner.searched(search, look)
+    return planner.searched(search)
 
 
 @dataclass(frozen=True)
@@ -121,7 +120,7 @@ class Planner:
     rng: np.random.Generator
     direct: bool = False
 
-    def searched(self, search: Search, look: Look, few: int = 8, long: int = 2**18) -> Planned:
+    def searched(self, search: Search, few: int = 8, long: int = 2**18) -> Planned:
         """Rows of the blend where their weights are even; else a path, or what draws of NUTS add.
 
         ``pm.sample`` is asked where a run would make more than so many moves, about as many as it
@@ -131,25 +130,24 @@ class Planner:
         prepared = self.target.prepared
         may_ask = prepared.n_dims > few and prepared.exact_row is None
         limit = long if may_ask and self.settings.asks_for("learned") else np.inf
-        if (planned := self.short(search, look, limit)) is not None:
+        if (planned := self.short(search, limit)) is not None:
             return planned
         with line("Fitting a reference to draws of pm.sample"):
-            is_drawn = add_draws(search, self.rng)
-        planned = self.short(search, look, limit) if is_drawn else None
-        return planned or self.path(search, look)
+            is_drawn = add_draws(search)
+        planned = self.short(search, limit) if is_drawn else None
+        return planned or self.path(search)
 
-    def short(self, search: Search, look: Look, limit: float) -> Planned | None:
+    def short(self, search: Search, limit: float) -> Planned | None:
         """Rows of the blend, or a path; None if a run along it would make more moves than that."""
-        if (planned := self.without_path(search, look)) is not None:
+        if (planned := self.without_path(search)) is not None:
             return planned
-        planned = self.path(search, look, limit)
+        planned = self.path(search, limit)
         n_moves = self.settings.aim.n_rows * planned.plan.n_temperatures
         return planned if n_moves <= limit else None
 
     def without_path(
         self,
         search: Search,
-        look: Look | None,
         most_tries: int = 32,
         fine: float = 0.025,
         slack: float = 1.25,
@@ -158,13 +156,13 @@ class Planner:
 
         Rows of a run are chosen from as many as give the error that is aimed at, or a ``fine`` one
         where that is cheap, and from ``most_tries`` at most; those that were looked at may flatter
-        by the factor ``slack``. Without a look no rows of its own say what the blend lacks.
+        by the factor ``slack``.
         """
         aim, target, settings = self.settings.mcse_without_path, self.target, self.settings
-        if aim is None or not self.direct or (found := self.tried(search, look)) is None:
+        if aim is None or not self.direct or (found := self.tried(search)) is None:
             return None
         blend, even, trial = found
-        if look and look.stages.exceeds(trial.log_z, trial.mcse):
+        if search.look and search.look.stages.exceeds(trial.log_z, trial.mcse):
             return None
         n_rows = settings.draws * settings.chains
         n_wanted = [
@@ -180,11 +178,11 @@ class Planner:
         taken = "laplace" if is_mode and settings.asks_for("laplace") else "learned"
         if any(part.what == OF_NESTED for part in blend.parts):
             taken = "nested_laplace"
-        known = search.witnesses.position if look else search.known(self.rng)[0]
+        known = search.witnesses.position if search.look else search.known()[0]
         plan, blend = plan_of_one_step(target.block, known), replace(blend, tries=tries)
         return Planned(target.block, plan, Reference(taken, reason), target=target, blend=blend)
 
-    def tried(self, search: Search, look: Look | None) -> tuple[Blend, float, LogZEstimate] | None:
+    def tried(self, search: Search) -> tuple[Blend, float, LogZEstimate] | None:
         """A blend that lacks nothing that is known, its effective share, and log Z by its rows.
 
         Up to twelve are tried, each with the modes that the one before lacked: heavy rows climb to
@@ -199,17 +197,16 @@ class Planner:
             trial = importance_log_z(rows.log_weight, method="hais")
             more = list[Part]()
             if trial.status == "ok":
-                if look:
-                    heavy = HEAVY * N_TRIED / trial.weight_ess
-                    more += lacking_modes(search, look, self.rng, shares, heavy, N_TRIED)
+                heavy = HEAVY * N_TRIED / trial.weight_ess
+                more += lacking_modes(search, shares, heavy, N_TRIED)
                 if not more:
                     return blend, min(share, trial.weight_ess / N_TRIED), trial
             elif share < LEAST:
                 return None
-            elif look:
-                more += modes_of_heavy(search, look, rows, self.rng)
+            else:
+                more += modes_of_heavy(search, rows)
             if more:
-                add_modes(search, more, self.rng)
+                search.add_and_draw(more)
                 continue
             # a heavy row is not forgotten, so that the next blend has more rows where it is
             search.add_tried(rows.position, shares)
@@ -218,12 +215,13 @@ class Planner:
                 return None
         return None
 
-    def path(self, search: Search, look: Look, limit: float = np.inf) -> Planned:
+    def path(self, search: Search, limit: float = np.inf) -> Planned:
         """A path from the components that explain the most in their coordinates; or the prior.
 
         Where a run would make more moves than a limit, no longer ladder is tried.
         """
-        block, settings, rng = self.target.block, self.settings, self.rng
+        block, settings, rng, look = self.target.block, self.settings, self.rng, search.look
+        assert look is not None
         reference = components_of(search)
         if reference.mixture is not None:
             moved = reference.start(block)
@@ -305,7 +303,7 @@ class Planner:
         if isinstance(parts, Start):
             parts = [*conditional_at_peak(self.target.prepared, parts, self.rng)]
         search = searched(self.target, look, self.settings, self.rng, more=parts)
-        found = self.tried(search, look)
+        found = self.tried(search)
         return found[0] if found else None
 
     def at_peak(self, start: Start) -> Planned | None:
@@ -317,10 +315,9 @@ class Planner:
         """Rows of these parts and the prior, where they need no path."""
         if not parts or not self.direct:
             return None
-        search = Search(self.target)
-        search.add_parts([Prior(), *parts])
-        search.draw(self.rng, N_TRIED)
-        return self.without_path(search, None)
+        search = Search(self.target, self.rng)
+        search.add_and_draw([Prior(), *parts])
+        return self.without_path(search)
 
 
 def look(

@@ -93,15 +93,11 @@ class Target:
     block: Block
     """On the path from the prior, where the model is evaluated and evaluations are counted."""
 
-    @property
-    def log_prior_mass(self) -> float:
-        """Log of the integral of the prior: below 0 where a transform cuts part of it off."""
-        return self.prepared.prior.log_share()[0]
-
     def __call__(self, rows: np.ndarray) -> Evaluated:
         """Rows (n, d) with their densities."""
         found = self.block.looked_at(rows)[0].evaluation
-        log_prior = np.asarray(found.log_reference) - self.log_prior_mass
+        # of which a transform may cut part off
+        log_prior = np.asarray(found.log_reference) - self.prepared.prior.log_share()[0]
         with np.errstate(invalid="ignore"):
             log_target = log_prior + found.log_ratio
         is_nan = np.isnan(log_target)

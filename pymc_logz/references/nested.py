@@ -11,7 +11,6 @@ import numpy as np
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.elliptical import Clusters, Elliptical, fitted_clusters
 from pymc_logz.paths.funnels import Funnel
-from pymc_logz.paths.mixture import Mixture
 from pymc_logz.references.blend import AT_ONCE, N_ROWS, Blend, Component, Prior, Target
 from pymc_logz.references.conditional import (
     INNER_INFLATION,
@@ -29,7 +28,7 @@ from pymc_logz.references.marginal_peaks import Known, Peak, Start
 from pymc_logz.references.matrices import Bands
 from pymc_logz.references.modes import furthest
 from pymc_logz.references.nested_map import fitted_map
-from pymc_logz.references.reference import MAX_SHARE_ERROR, PRIOR_SHARE, Reference, whitened_draws
+from pymc_logz.references.reference import PRIOR_SHARE, Reference
 from pymc_logz.runners.climb import towards_data
 from pymc_logz.weights import NEGLIGIBLE, log_mean, resampled, weight_ess
 
@@ -120,10 +119,7 @@ def nested_laplace(
     3.2 for the density of the outer entries. Here it is no approximation of the posterior but a
     proposal, which weights correct.
     """
-    prior, parts = target.prepared.prior, start.parts
-    log_mass, error = prior.log_share()
-    if error > MAX_SHARE_ERROR:
-        return None
+    parts = start.parts
     found = _followed(parts, start.peak, rng)
     if found is None:
         return None
@@ -143,8 +139,6 @@ def nested_laplace(
         if _is_missed(there, log_z + fit.log_density_of(apart), log_z):
             return None
     fit = _with_inner(parts, fit)
-    draw = whitened_draws(prior, funnel)
-    mixture = Mixture(fit.components, fit.shares * (1 - PRIOR_SHARE), PRIOR_SHARE, draw, log_mass)
     part = Component(fit, funnel, OF_NESTED)
     blend = Blend((Prior(), part), np.array([PRIOR_SHARE, 1 - PRIOR_SHARE]))
     drawn = blend.weighted(target, rng, N_ROWS[0])
@@ -152,7 +146,9 @@ def nested_laplace(
     if verdict is None:
         return None
     reason, even = verdict
-    reference = Reference("nested_laplace", reason, mixture, error, funnel)
+    fit = fit._replace(shares=fit.shares * (1 - PRIOR_SHARE))
+    of = target.prepared.prior, fit, PRIOR_SHARE, funnel
+    reference = Reference.of_components("nested_laplace", reason, *of)
     chosen = drawn.position[resampled(drawn.log_weight, rng)]
     return reference, part, funnel.whitened(chosen) if even else None
 
@@ -275,7 +271,7 @@ def _with_inner(parts: Conditionals, fit: Clusters | None) -> Clusters:
     df = inner_df(d)
     of_inner = np.sqrt(INNER_INFLATION) * np.eye(d)
     if fit is None:
-        return Clusters((Elliptical(np.zeros(d), of_inner, df),), np.ones(1), np.nan)
+        fit = Clusters((Elliptical(np.zeros(0), np.eye(0)),), np.ones(1), np.nan)
     components = []
     for part in fit.components:
         centre, factor = np.zeros(d), of_inner.copy()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
@@ -9,7 +10,7 @@ from pymc_logz.errors import ImproperPriorError, ModelError, says_if_interrupted
 from pymc_logz.kernels.hamiltonian import outside, walls_of
 from pymc_logz.models.context import describe_row
 from pymc_logz.models.preparation import Prepared
-from pymc_logz.models.prior import FARTHEST
+from pymc_logz.models.prior import FARTHEST, PriorDraws
 from pymc_logz.paths.elliptical import INFLATION, Clusters, check_enough, fitted_clusters
 from pymc_logz.paths.funnels import Funnel
 from pymc_logz.paths.mixture import Mixture, leaving
@@ -44,6 +45,23 @@ class Reference(Moving):
     covered: float = np.nan
     """Effective share of a pilot's rows that it covers, if it was fitted to such."""
 
+    @classmethod
+    def of_components(
+        cls,
+        taken: str,
+        reason: str,
+        prior: PriorDraws,
+        fit: Clusters,
+        prior_share: float,
+        funnel: Funnel | None,
+        covered: float = np.nan,
+    ) -> Self:
+        """Components in a funnel's coordinates, whose shares leave this one to the prior."""
+        log_mass, error = prior.log_share()
+        draw = whitened_draws(prior, funnel)
+        mixture = Mixture(fit.components, fit.shares, prior_share, draw, log_mass)
+        return cls(taken, reason, mixture, error, funnel, covered)
+
     def start(self, block: Block) -> Block:
         """The moves of a block whose path starts at the prior, on the path from this reference."""
         if self.mixture is None and self.funnel is None:
@@ -52,11 +70,6 @@ class Reference(Moving):
         values = leaving(block.path, self.mixture, funnel)
         draw = self.mixture or whitened_draws(block.path.sample_reference, funnel)
         return block.along(values, sample_reference=draw)
-
-    def draws_of_components(self, rng: np.random.Generator, n: int) -> np.ndarray:
-        """Draws of a mixture that moves rows as they are, without its prior, shape (n, d)."""
-        assert self.mixture is not None
-        return replace(self.mixture, prior_share=0.0)(rng, n)
 
     def without_draws(self) -> "Reference":
         """The same for another process, where draws of the prior are compiled anew."""
@@ -82,10 +95,6 @@ class Reference(Moving):
         """
         several = self.mixture is not None and len(self.mixture.components) > 1
         return 1.15 if several else 1.0
-
-    def record_of_errors(self) -> dict[str, float]:
-        """For the attributes of a result that is made of weights: what their error lacks."""
-        return {ERROR_FACTOR: self.error_factor, REFERENCE_MCSE: self.mcse}
 
     def record(self) -> dict[str, str]:
         """For the attributes of a result."""
@@ -129,7 +138,7 @@ def reference_of_draws(
         If there are too few draws, or a transform restricts the prior too much.
     """
     check_enough(rows)
-    log_mass, error = prepared.prior.log_share()
+    error = prepared.prior.log_share()[1]
     if error > MAX_SHARE_ERROR:
         raise ValueError(
             f"a transform restricts the prior of this model, whose constant is known to "
@@ -139,10 +148,10 @@ def reference_of_draws(
     fit = widened(fitted_clusters(moving, len(moving), rng))
     share = PRIOR_SHARE if len(fit.components) == 1 else of_several
     share = share if funnel is None else of_funnel
-    draw = whitened_draws(prepared.prior, funnel)
-    mixture = Mixture(fit.components, fit.shares * (1 - share), share, draw, log_mass)
     what = f"{components_in_words(len(fit.components))} fitted to {len(rows)} draws"
-    return Reference("draws", f"it was asked for: {what}", mixture, error, funnel)
+    fit = fit._replace(shares=fit.shares * (1 - share))
+    reason = f"it was asked for: {what}"
+    return Reference.of_components("draws", reason, prepared.prior, fit, share, funnel)
 
 
 def look_at_prior(prepared: Prepared, rng: np.random.Generator, n: int = 2**11) -> np.ndarray:

@@ -93,8 +93,9 @@ def doubts_of(
         return []
     doubts = tail_doubts(prepared.flat, block.densities, rows, rng)
     if reference.taken == "draws":  # no pilot has come from the prior
+        assert reference.mixture is not None
         # few walkers reach what the components lack, and those that do hide it
-        of_components = reference.draws_of_components(rng, 2**11)
+        of_components = replace(reference.mixture, prior_share=0.0)(rng, 2**11)
         doubts += mode_doubts(prepared, block.densities, of_components, estimate.log_z, rng)
     if planned.blend is not None and planned.target is not None:
         doubts += blend_doubts(planned.blend, planned.target, estimate, rng)

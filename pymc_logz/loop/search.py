@@ -11,10 +11,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pymc_logz.loop.looking import Look
 from pymc_logz.paths.elliptical import fitted_clusters, fitted_to_few
 from pymc_logz.paths.funnels import Funnel
 from pymc_logz.pilot.population import ROWS_TO_CORRELATE
 from pymc_logz.references.blend import (
+    N_ROWS,
     Blend,
     Component,
     Evaluated,
@@ -27,6 +29,8 @@ from pymc_logz.references.blend import (
 from pymc_logz.references.reference import widened
 from pymc_logz.weights import TOLERANCE, log_mean, relative, resampled, weight_ess
 
+N_TRIED = N_ROWS[0]
+"""Rows of a blend in each round."""
 HEAVY = 3.0
 """Weight of a row, where the mean is one, from which on parts have too little density there."""
 FLOOR = 0.1
@@ -37,8 +41,10 @@ variance is a ninth larger at most, and no part is lost because few rows of it w
 class Search:
     """What is known of a posterior, and what its rows are to be drawn from."""
 
-    def __init__(self, target: Target) -> None:
-        self.target, self.parts = target, list[Part]()
+    def __init__(self, target: Target, rng: np.random.Generator, look: Look | None = None) -> None:
+        self.target, self.rng, self.parts = target, rng, list[Part]()
+        self.look = look
+        """Without one, no rows but those that are drawn say what the parts lack."""
         nothing = np.empty((0, target.prepared.n_dims)), np.empty(0), np.empty(0)
         self.pool = self.witnesses = self.tops = Evaluated(*nothing, np.empty((0, 0)))
         self._drawn = np.empty(0)
@@ -52,16 +58,21 @@ class Search:
         self.witnesses = self.witnesses.by(parts, self.target)
         self._drawn = np.append(self._drawn, np.zeros(len(parts)))
 
+    def add_and_draw(self, parts: Sequence[Part]) -> None:
+        """More densities, and rows of the next blend."""
+        self.add_parts(parts)
+        self.draw()
+
     def add_witnesses(self, rows: Evaluated) -> None:
         """Rows of the posterior, as far as it is known, which came from elsewhere."""
         rows = rows.chosen(np.isfinite(rows.log_target)).by(self.parts, self.target)
         self.witnesses = self.witnesses.joined(rows)
 
-    def draw(self, rng: np.random.Generator, n: int) -> None:
+    def draw(self, n: int = N_TRIED) -> None:
         """About n more rows, in the shares of the parts."""
         counts = np.round(n * self.shares()).astype(int)
         if counts.any():
-            self._add_drawn(drawn(self.parts, self.target, rng, counts), counts)
+            self._add_drawn(drawn(self.parts, self.target, self.rng, counts), counts)
 
     def add_tried(self, rows: np.ndarray, shares: np.ndarray) -> None:
         """Rows (n, d) that were drawn in these shares of the parts, to see whether they hold."""
@@ -200,7 +211,7 @@ class Search:
         few = left.mean() <= TOLERANCE if left.size else True
         return self.witnesses.position[left & (not few)]
 
-    def known(self, rng: np.random.Generator) -> tuple[np.ndarray, float]:
+    def known(self) -> tuple[np.ndarray, float]:
         """Rows of the posterior, as far as it is known, shape (N, d), and how many they are worth.
 
         All that were drawn, resampled by weights that are flattened until a fit has enough of them.
@@ -217,7 +228,7 @@ class Search:
         power = 1.0
         while weight_ess(power * log_weight) < enough and power > 1e-3:
             power *= 0.8
-        chosen = resampled(power * log_weight, rng, len(log_weight))
+        chosen = resampled(power * log_weight, self.rng, len(log_weight))
         return self.pool.position[chosen], float(weight_ess(power * log_weight))
 
     def blend(self, shares: np.ndarray) -> Blend:
