@@ -167,36 +167,36 @@ def components_in_words(n: int) -> str:
 @says_if_interrupted("draws of the reference were being looked at")
 def check_start(prepared: Prepared, block: Block, start: np.ndarray) -> None:
     """Look at rows of the reference and their likelihood before anything is run on them."""
+
+    def such_as(which: np.ndarray) -> str:
+        return describe_row(prepared.flat, start[int(np.argmax(which))])
+
     prepared.prior.warn_of_share()
     walls = walls_of(block.kernel)
     if walls and (beyond := outside(walls, start)).any():
-        row = start[int(np.argmax(beyond))]
         raise ModelError(
             f"{beyond.mean():.0%} of the prior draws are beyond the walls of the kernel, such as "
-            f"{describe_row(prepared.flat, row)}; walls reflect what is within them, so give the "
+            f"{such_as(beyond)}; walls reflect what is within them, so give the "
             "model a prior that stays there"
         )
     _, log_ratio = block.densities(start)
     if np.any(log_ratio == np.inf):
-        row = start[int(np.argmax(log_ratio))]
         raise ModelError(
             "the likelihood (or a potential) is infinite at the prior draw "
-            f"{describe_row(prepared.flat, row)}, so log Z is infinite; bound it away from there"
+            f"{such_as(log_ratio)}, so log Z is infinite; bound it away from there"
         )
     if not np.any(np.isfinite(log_ratio)):
         raise ModelError(
             f"the log likelihood plus potentials is not finite at any of {len(start)} prior draws, "
-            f"such as {describe_row(prepared.flat, start[0])}; check the observed data against the "
+            f"such as {such_as(np.ones(1))}; check the observed data against the "
             "support of the likelihood, or use a prior that reaches it"
         )
     far = check_far_rows(prepared, start, log_ratio)
     is_nan = np.isnan(log_ratio) & ~far
-    n_nan = int(is_nan.sum())
-    if n_nan:
-        row = start[int(np.argmax(is_nan))]
+    if n_nan := int(is_nan.sum()):
         warn(
             f"the log likelihood plus potentials is NaN at {n_nan} of {len(start)} prior draws, "
-            f"such as {describe_row(prepared.flat, row)}; NaN counts as a likelihood of zero. If "
+            f"such as {such_as(is_nan)}; NaN counts as a likelihood of zero. If "
             "that is not what is meant, guard the expression or restrict the prior"
         )
 
