@@ -28,9 +28,8 @@ from pymc_logz.loop.frozen import (
     refine,
     walk,
 )
-from pymc_logz.loop.lacking_modes import can_climb, lacking_modes, modes_of_heavy
 from pymc_logz.loop.looking import Look, given_reference, look_around
-from pymc_logz.loop.search import HEAVY, N_TRIED, Search
+from pymc_logz.loop.search import HEAVY, N_TRIED, Search, can_climb
 from pymc_logz.loop.widening import LEAST, OF_MODE, add_draws, components_of, searched
 from pymc_logz.models.flat import model_path, open_path
 from pymc_logz.models.preparation import Prepared
@@ -198,13 +197,13 @@ class Planner:
             more = list[Part]()
             if trial.status == "ok":
                 heavy = HEAVY * N_TRIED / trial.weight_ess
-                more += lacking_modes(search, shares, heavy, N_TRIED)
+                more += search.lacking_modes(shares, heavy, N_TRIED)
                 if not more:
                     return blend, min(share, trial.weight_ess / N_TRIED), trial
             elif share < LEAST:
                 return None
             else:
-                more += modes_of_heavy(search, rows)
+                more += search.modes_of_heavy(rows)
             if more:
                 search.add_and_draw(more)
                 continue

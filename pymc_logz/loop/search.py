@@ -3,7 +3,8 @@
 Every row that was drawn is weighted by all parts together, whichever it came from (deterministic
 mixture), so no part has to be judged before it is used: with K of them a bad one costs its share.
 Rows that walked from the prior to the posterior are witnesses: nothing is estimated from them, but
-where they have a large weight the parts have too little density.
+where they have a large weight the parts have too little density. Rows of the prior climb by
+gradients to modes that the parts may lack.
 """
 
 from bisect import bisect_left
@@ -12,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pymc_logz.loop.looking import Look
+from pymc_logz.models.context import n_affordable, n_numbers
 from pymc_logz.paths.elliptical import fitted_clusters, fitted_to_few
 from pymc_logz.paths.funnels import Funnel
 from pymc_logz.pilot.population import ROWS_TO_CORRELATE
@@ -26,8 +28,12 @@ from pymc_logz.references.blend import (
     drawn,
     log_blend,
 )
+from pymc_logz.references.modes import modes_of
 from pymc_logz.references.reference import widened
-from pymc_logz.weights import TOLERANCE, log_mean, relative, resampled, weight_ess
+from pymc_logz.runners.anneal import Annealed
+from pymc_logz.runners.block import Block
+from pymc_logz.runners.climb import climbed, towards_data
+from pymc_logz.weights import NEGLIGIBLE, TOLERANCE, log_mean, relative, resampled, weight_ess
 
 N_TRIED = N_ROWS[0]
 """Rows of a blend in each round."""
@@ -36,6 +42,7 @@ HEAVY = 3.0
 FLOOR = 0.1
 """Share of the rows that is dealt out over all parts evenly, whatever their weights say: the
 variance is a ninth larger at most, and no part is lost because few rows of it were seen."""
+OF_CLIMBS = "modes that particles climbed to"
 
 
 class Search:
@@ -231,11 +238,101 @@ class Search:
         chosen = resampled(power * log_weight, self.rng, len(log_weight))
         return self.pool.position[chosen], float(weight_ess(power * log_weight))
 
+    def climb(self) -> None:
+        """Take the tops that rows of the prior climb to; those still on their way are left out.
+
+        They are never resampled: whichever basin holds a row of the prior is found, however little
+        of the posterior is there half way. One in eight goes to where it fits the data first.
+        """
+        look = self.look
+        if look is None or not can_climb(look.walked):
+            return
+        # fewer rows where one costs more
+        flat = self.target.prepared.flat
+        least = n_affordable(flat, look.walked.n_rows, N_ROWS[0])
+        n_rows = int(np.clip(2**17 // n_numbers(flat), least, N_ROWS[1]))
+        start = look.walked.path.sample_reference(self.rng, n_rows)
+        start[: n_rows // 8] = towards_data(look.walked, start[: n_rows // 8])
+        ends, height = climbed(look.walked.target_and_gradient, start, look.scale)
+        arrived = ends[np.isfinite(height)]
+        self.tops = self.target(look.restored(arrived)) if len(arrived) else self.tops
+
+    def lacking_modes(
+        self, shares: np.ndarray, heavy: float = HEAVY, most: int = N_ROWS[1]
+    ) -> list[Component]:
+        """Components with the curvature at tops where parts in these shares lack density.
+
+        At most so many tops are looked at. Weights above ``heavy`` are too large.
+        """
+        tops, look = self.tops.chosen(slice(most)), self.look
+        if look is None or not len(tops.position):
+            return []
+        rows = tops.position[self.log_weight_at(tops, shares) > np.log(heavy)]
+        if not len(rows):
+            return []
+        rows = look.whitened(rows)
+        return self._lacking(look, rows, look.walked.log_target(rows), shares, heavy)
+
+    def modes_of_heavy(self, tried: Annealed, most: int = 64) -> list[Component]:
+        """Components with the curvature at modes that heavy rows of a blend climb to.
+
+        Few rows of a region say that it is there, and not how wide it is. At most ``most`` of the
+        rows that were ``tried`` climb.
+        """
+        look = self.look
+        if look is None or not can_climb(look.walked):
+            return []
+        weight = relative(tried.log_weight)
+        order = np.argsort(-weight)[:most]
+        rows = tried.position[order[weight[order] > HEAVY * weight.mean()]]
+        if not len(rows):
+            return []
+        ends, height = climbed(look.walked.target_and_gradient, look.whitened(rows), look.scale)
+        found = np.isfinite(height)
+        return self._lacking(look, ends[found], height[found], self.shares())
+
+    def _lacking(
+        self,
+        look: Look,
+        rows: np.ndarray,
+        height: np.ndarray,
+        shares: np.ndarray,
+        heavy: float = HEAVY,
+        n: int = 64,
+    ) -> list[Component]:
+        """Components at modes near rows (m, d), as they move, where these parts lack mass.
+
+        There are none if that mass may be missing. It is counted in rows that would have weights
+        above ``heavy``, by n draws of each component.
+        """
+        modes = modes_of(look.walked, rows, height, look.scale)
+        parts = [Component(one.component, look.funnel, OF_CLIMBS) for one in modes]
+        if not parts:
+            return []
+        draws = [part.draw(self.target, self.rng, n)[0] for part in parts]
+        seen = self.target(np.concatenate(draws))
+        own = [
+            part.log_density_of(self.target, *both)
+            for part, *both in zip(parts, draws, np.split(seen.log_prior, len(parts)), strict=True)
+        ]
+        with np.errstate(invalid="ignore", over="ignore"):
+            mass = np.exp(seen.log_target - np.concatenate(own) - self.log_z)
+        mass[~(self.log_weight_at(seen, shares) > np.log(heavy))] = 0.0
+        lacks = mass.reshape(-1, n).mean(axis=1)
+        if lacks.sum() <= TOLERANCE:
+            return []
+        return [part for part, one in zip(parts, lacks, strict=True) if one > NEGLIGIBLE / 5]
+
     def blend(self, shares: np.ndarray) -> Blend:
         """The parts in these shares."""
         kept = shares > 0
         parts = tuple(part for part, keep in zip(self.parts, kept, strict=True) if keep)
         return Blend(parts, shares[kept] / shares.sum())
+
+
+def can_climb(block: Block, most: int = 2**8) -> bool:
+    """Whether there are gradients, and not too many: each mode takes two for each dimension."""
+    return block.follows_whole_gradient and block.path.n_dims <= most
 
 
 def fitted_components(

@@ -11,9 +11,8 @@ from itertools import islice
 import numpy as np
 
 from pymc_logz.loop.frozen import Planned
-from pymc_logz.loop.lacking_modes import OF_CLIMBS, lacking_modes, modes_of_heavy, tops_of_prior
 from pymc_logz.loop.looking import Look
-from pymc_logz.loop.search import Search, fitted_components
+from pymc_logz.loop.search import OF_CLIMBS, Search, fitted_components
 from pymc_logz.models.density import draw_posterior
 from pymc_logz.models.known_priors import normal_columns
 from pymc_logz.paths.elliptical import Clusters, Elliptical
@@ -66,10 +65,10 @@ def searched(
     search.draw()
     if settings.asks_for("laplace") and search.effective_share(search.shares()) > LEAST:
         return search
-    search.tops = tops_of_prior(search)
-    search.add_and_draw(lacking_modes(search, search.shares()))
+    search.climb()
+    search.add_and_draw(search.lacking_modes(search.shares()))
     if tried is not None and blend is not None and tried.ran:
-        search.add_and_draw(modes_of_heavy(search, reduce(merge, tried.ran)))
+        search.add_and_draw(search.modes_of_heavy(reduce(merge, tried.ran)))
     # what is fitted to rows says nothing of where they did not get, the narrow end of a funnel or
     # far tails, and seems even without it
     search.add_parts([*islice(proposers, 1)])
