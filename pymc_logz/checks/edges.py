@@ -12,6 +12,7 @@ from pymc_logz.loop.planning import block_for
 from pymc_logz.models.known_priors import normal_columns
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.pilot.settings import RunSettings
+from pymc_logz.references.blend import Target
 from pymc_logz.references.conditional import MAX_INNER, explored, without_factors
 from pymc_logz.references.conditional_modes import Conditionals
 from pymc_logz.references.marginal_peaks import MAX_OTHERS
@@ -55,16 +56,18 @@ def edge_doubts(
     of ``looks`` also tells whether further rounds are needed: not if there is less by 2 errors, as
     is often seen in the first.
     """
-    parts = _parts(prepared, block, rows)
-    if parts is None:
+    parts = Conditionals.of_normal_entries(Target(prepared, block))
+    if parts is None or not 0 < parts.inner.size <= MAX_INNER:
+        return []
+    parts = without_factors(parts, rows)
+    if not 0 < parts.outer.size <= MAX_OTHERS:
         return []
     seen, inner = rows[:, parts.outer], rows[:, parts.inner]
     prior = prepared.prior(rng, block.n_rows)[:, parts.outer]
     # each of the modes takes a few gradients for each of its dimensions
     n_places = min(192, 2**13 // inner.shape[1])
     rounds = explored(parts, seen, inner, prior, n_places, rng, n_rounds=3)
-    for found in rounds:
-        places, log_weight, _, scale = found
+    for places, log_weight, _, scale in rounds:
         if np.isfinite(log_weight).sum() < 2:
             return []
         weight = normalise(log_weight)
@@ -114,15 +117,6 @@ def _off_inside(parts: Conditionals, rows: np.ndarray, scale: np.ndarray) -> flo
 def _edges(seen: np.ndarray, look: Look) -> np.ndarray:
     """Lower and upper edge of each entry of rows (n, m), shape (2, m)."""
     return np.quantile(seen, [look.edge, 1 - look.edge], axis=0)
-
-
-def _parts(prepared: Prepared, block: Block, rows: np.ndarray) -> Conditionals | None:
-    """Normal entries and the others, if there are some of the one and few of the other kind."""
-    parts = Conditionals.of_normal_entries(prepared.flat, block)
-    if parts is None or not 0 < parts.inner.size <= MAX_INNER:
-        return None
-    parts = without_factors(parts, rows)
-    return parts if 0 < parts.outer.size <= MAX_OTHERS else None
 
 
 def neck_doubts(

@@ -126,10 +126,6 @@ class Chains:
         """Those of the call."""
         return self.call.settings
 
-    def generators(self, n: int) -> list[np.random.Generator]:
-        """Generators of their own for so many chains."""
-        return spawn_generators(self.call.rngs.run, n)
-
     def twice(
         self, planned: Planned, others: Sequence[MakePlan] = (), *, may_grow: bool = True
     ) -> tuple[Planned, list[Annealed]]:
@@ -168,7 +164,7 @@ class Chains:
     def until(self, planned: Planned) -> list[Annealed]:
         """Chains that grow until the error of log Z is met, or until that is out of reach."""
         draws, target_mcse = self.settings.draws, self.settings.target_mcse
-        generators = self.generators(self.settings.chains)
+        generators = spawn_generators(self.call.rngs.run, self.settings.chains)
         runs: list[Annealed] = []
         n_next = draws
         while True:
@@ -222,7 +218,7 @@ class Chains:
                     "ones"
                 )
         for draws in self.settings.more:
-            generators = self.generators(self.settings.chains)
+            generators = spawn_generators(self.call.rngs.run, self.settings.chains)
             report, name = self.report("More particles", planned.plan), f"more-{draws}"
             more = run_chains(planned, generators, draws, self.settings.how, report, name)
             if len(more) < len(directions.forward):
@@ -241,7 +237,7 @@ class Chains:
         Rows start at draws of the target, which are first moved on at beta = 1: those given, or the
         ends of the forward rows of the same chain, resampled.
         """
-        [dealer, *generators] = self.generators(len(forward) + 1)
+        [dealer, *generators] = spawn_generators(self.call.rngs.run, len(forward) + 1)
         sizes = [run.log_weight.size for run in forward]
         if self.target_rows is None:
             starts = [

@@ -9,12 +9,11 @@ import xarray as xr
 from pymc_logz.errors import PilotError
 from pymc_logz.models.context import n_affordable
 from pymc_logz.models.flat import unconstrain
-from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.funnels import Funnel, fitted_funnel
 from pymc_logz.pilot.exchanges import reordered
 from pymc_logz.pilot.population import ROWS_TO_CORRELATE, Stages, run_pilot
 from pymc_logz.pilot.settings import RunSettings
-from pymc_logz.references.blend import AT_ONCE, N_ROWS, Moving
+from pymc_logz.references.blend import AT_ONCE, N_ROWS, Moving, Target
 from pymc_logz.references.reference import (
     ASKED_FOR,
     MAX_SHARE_ERROR,
@@ -51,10 +50,10 @@ class Look(Moving):
 
 
 def given_reference(
-    prepared: Prepared, block: Block, settings: RunSettings, rng: np.random.Generator
+    target: Target, settings: RunSettings, rng: np.random.Generator
 ) -> Reference | None:
     """What the path starts from, where that is not to be learned; None where it is."""
-    asked = settings.reference_asked
+    prepared, block, asked = target.prepared, target.block, settings.reference_asked
     check_start(prepared, block, prepared.prior(rng, block.n_rows))
     if prepared.flat.sites:
         return OF_INTEGERS
@@ -76,18 +75,14 @@ def given_reference(
 
 
 def look_around(
-    prepared: Prepared,
-    block: Block,
-    settings: RunSettings,
-    rng: np.random.Generator,
-    *,
-    even: bool = True,
+    target: Target, settings: RunSettings, rng: np.random.Generator, *, even: bool = True
 ) -> Look:
     """Rows of the prior that walk to the posterior, once more where they are in a funnel.
 
     The narrow end of a funnel is where rows that move in it as it is do not get; ``even`` false
     leaves them there. Rows are in all orders of entries that may be exchanged.
     """
+    prepared, block = target.prepared, target.block
     start = prepared.prior(rng, n_affordable(prepared.flat, block.n_rows, AT_ONCE))
     n_rows = int(np.clip(ROWS_TO_CORRELATE * prepared.n_dims, *N_ROWS))
     found = Look(run_pilot(block, start, rng, settings, n_target_rows=n_rows), block, None)

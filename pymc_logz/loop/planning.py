@@ -94,19 +94,20 @@ def plan_run(
     ``block`` is from `block_for`. ``tried`` is what was planned before, and did not hold when it
     ran; ``direct`` whether rows may be weighted without a path.
     """
-    given = given_reference(prepared, block, settings, rng)
+    target = Target(prepared, block)
+    given = given_reference(target, settings, rng)
     if given is not None:
         moved = given.start(block)
         start = moved.path.sample_reference(rng, n_followed(block))
         return make_plan(moved, settings, start, rng, given)
-    planner = Planner(Target(prepared, block), settings, rng, direct)
+    planner = Planner(target, settings, rng, direct)
     was_nested = tried is not None and tried.reference.taken == "nested_laplace"
     found = [] if was_nested else planner.nested(is_doubted=tried is not None)
     if isinstance(found, Planned):
         return found
-    look = look_around(prepared, block, settings, rng)
+    look = look_around(target, settings, rng)
     with line("Fitting a reference, looking for modes", BRIDGE):
-        search = searched(planner.target, look, settings, rng, tried, found)
+        search = searched(target, look, settings, rng, tried, found)
     return planner.searched(search)
 
 
@@ -225,10 +226,8 @@ class Planner:
         if reference.mixture is not None:
             moved = reference.start(block)
             rows = reference.whitened(search.witnesses.position)
-            if reference.funnel is look.funnel:
-                stages = settled(look.stages)
-            else:
-                stages = walk(moved, settings, rng)
+            is_same = reference.funnel is look.funnel
+            stages = settled(look.stages) if is_same else walk(moved, settings, rng)
             planned, trial = refine(moved, settings, stages, rng, reference, rows, limit)
             if trial is None:
                 return planned
@@ -251,17 +250,17 @@ class Planner:
         Normal entries that may have several modes given the others, and others with several peaks,
         are looked at from the prior, if rows can climb.
         """
-        (prepared, block), rng = (self.target.prepared, self.target.block), self.rng
+        prepared, rng = self.target.prepared, self.rng
         # where rows that walk from the prior are cheap they look once more, and where a potential
         # or a sum may have a second mode that lines do not meet
         flat, is_cheap = prepared.flat, has_conditional_normals(prepared)
         is_doubted = is_doubted or flat.summed is not None or bool(flat.model.potentials)
         if not self.settings.asks_for("learned") or (is_cheap and is_doubted):
             return []
-        start = highest_marginal(prepared, block, rng)
+        start = highest_marginal(self.target, rng)
         if start is None:
             return []
-        climbs = can_climb(block)
+        climbs = can_climb(self.target.block)
         has_one = not climbs or has_one_mode(start, rng)
         if has_one or not is_cheap:
             start = looked_wider(start, prepared, rng)
@@ -272,7 +271,7 @@ class Planner:
 
     def nested(self, *, is_doubted: bool = False) -> Planned | list[Part]:
         """Plan from nested Laplace approximations, or a part to begin with where none holds."""
-        (prepared, block), rng = (self.target.prepared, self.target.block), self.rng
+        block, rng = self.target.block, self.rng
         with line("Fitting nested Laplace approximations", BRIDGE):
             start = self.opening(is_doubted=is_doubted)
             if not isinstance(start, Start):
@@ -293,7 +292,7 @@ class Planner:
         stages = run_pilot(moved, rows, rng, self.settings)
         ends = stages.end if ends is None else ends
         planned = refine(moved, self.settings, stages, rng, reference, ends)[0]
-        is_cheap = has_conditional_normals(prepared)
+        is_cheap = has_conditional_normals(self.target.prepared)
         return replace(planned, target=self.target if is_cheap else None)
 
     def held_against(self, look: Look) -> Blend | None:
@@ -331,22 +330,23 @@ def look(
 
     With ``blended`` also a blend that needs no path, if there is one, to hold a run against.
     """
-    given = given_reference(prepared, block, settings, rng)
+    target = Target(prepared, block)
+    given = given_reference(target, settings, rng)
     if given is not None:
         return None, replace(given, funnel=None), None
-    seen = look_around(prepared, block, settings, rng, even=False)
-    search = searched(Target(prepared, block), seen, settings, rng, alone=True)
+    seen = look_around(target, settings, rng, even=False)
+    search = searched(target, seen, settings, rng, alone=True)
     blend, [own] = None, rng.spawn(1)
     if blended:  # a run is the same with it or without
         with suppress(np.linalg.LinAlgError):
-            blend = Planner(search.target, settings, own).held_against(seen)
+            blend = Planner(target, settings, own).held_against(seen)
     return seen.stages, components_of(search), blend
 
 
 def blend_from_prior(prepared: Prepared, block: Block, rng: np.random.Generator) -> Blend | None:
     """A blend that needs no path, if there is one, from rows of the prior that moved by a block."""
-    settings = RunSettings()
-    if given_reference(prepared, block, settings, rng) is not None:
+    target, settings = Target(prepared, block), RunSettings()
+    if given_reference(target, settings, rng) is not None:
         return None
-    seen = look_around(prepared, block, settings, rng, even=False)
-    return Planner(Target(prepared, block), settings, rng).held_against(seen)
+    seen = look_around(target, settings, rng, even=False)
+    return Planner(target, settings, rng).held_against(seen)

@@ -31,7 +31,6 @@ from pymc_logz.references.directions import independent_directions
 from pymc_logz.references.modes import MAX_DIMS, followed
 from pymc_logz.references.reference import Reference, components_in_words, look_at_prior
 from pymc_logz.runners.anneal import merge
-from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import is_shown
 
 LEAST = 0.01
@@ -57,17 +56,16 @@ def searched(
     """
     search, known = Search(target, rng, look), look.restored(look.position)
     proposers = iter(() if alone else proposed(search))
-    blend = tried.blend if tried is not None else None
-    parts = blend.parts if blend is not None else ()
+    parts = tried.blend.parts if tried and tried.blend else ()
     search.add_parts([Prior(), *(part for part in parts if not isinstance(part, Prior)), *more])
-    search.add_parts(first_components(target.block, look, known, settings, rng))
+    search.add_parts(first_components(search, look, known, settings))
     search.add_witnesses(target(known[rng.permutation(len(known))[:AT_ONCE]]))
     search.draw()
     if settings.asks_for("laplace") and search.effective_share(search.shares()) > LEAST:
         return search
     search.climb()
     search.add_and_draw(search.lacking_modes(search.shares()))
-    if tried is not None and blend is not None and tried.ran:
+    if tried and tried.blend and tried.ran:
         search.add_and_draw(search.modes_of_heavy(reduce(merge, tried.ran)))
     # what is fitted to rows says nothing of where they did not get, the narrow end of a funnel or
     # far tails, and seems even without it
@@ -106,9 +104,10 @@ def widen(search: Search, proposers: Iterator[Part], funnel: Funnel | None) -> N
 
 
 def first_components(
-    block: Block, look: Look, known: np.ndarray, settings: RunSettings, rng: np.random.Generator
+    search: Search, look: Look, known: np.ndarray, settings: RunSettings
 ) -> list[Component]:
     """Components that are fitted to rows of the look, or have the curvature at the mode."""
+    block = search.target.block
     # without a gradient a mode is not looked for, and what is fitted to the rows is taken
     if settings.asks_for("laplace") and block.follows_whole_gradient:
         # in many dimensions each takes a large matrix
@@ -119,7 +118,7 @@ def first_components(
     # of a further look at a population, one block of moves later, a half is new
     assert look.stages.end is not None
     n_first = len(look.stages.end)
-    return fitted_components(known, (n_first + len(known)) / 2, look.funnel, rng)
+    return fitted_components(known, (n_first + len(known)) / 2, look.funnel, search.rng)
 
 
 def proposed(search: Search) -> Iterator[Part]:

@@ -84,7 +84,7 @@ def made(model: pm.Model, seed: int) -> tuple[nested.Reference, Block] | None:
     rng = np.random.default_rng(seed)
     prepared = prepare(model, rng)
     block = block_for(prepared, HaisSettings(), None)
-    start = highest_marginal(prepared, block, rng)
+    start = highest_marginal(Target(prepared, block), rng)
     found = None if start is None else nested.nested_laplace(Target(prepared, block), start, rng)
     return None if found is None else (found[0], block)
 
