@@ -67,7 +67,8 @@ def edge_doubts(
     # each of the modes takes a few gradients for each of its dimensions
     n_places = min(192, 2**13 // inner.shape[1])
     rounds = explored(parts, seen, inner, prior, n_places, rng, n_rounds=3)
-    for places, log_weight, _, scale in rounds:
+    for found in rounds:
+        places, log_weight, _, scale = found
         if np.isfinite(log_weight).sum() < 2:
             return []
         weight = normalise(log_weight)

@@ -193,7 +193,8 @@ class Planner:
         for _ in range(12):
             shares = search.shares_to_keep()
             blend, share = search.blend(shares), search.effective_share(shares)
-            rows = blend.weighted(self.target, self.rng, N_TRIED)
+            seen = blend.draw(self.target, self.rng, N_TRIED)
+            rows = blend.weigh(seen, self.rng)
             trial = importance_log_z(rows.log_weight, method="hais")
             more = list[Part]()
             if trial.status == "ok":
@@ -209,7 +210,7 @@ class Planner:
                 search.add_and_draw(more)
                 continue
             # a heavy row is not forgotten, so that the next blend has more rows where it is
-            search.add_tried(rows.position, shares)
+            search.add_tried(seen, shares)
             n_uneven += 1
             if n_uneven > 2:
                 return None

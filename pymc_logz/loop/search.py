@@ -81,9 +81,11 @@ class Search:
         if counts.any():
             self._add_drawn(drawn(self.parts, self.target, self.rng, counts), counts)
 
-    def add_tried(self, rows: np.ndarray, shares: np.ndarray) -> None:
-        """Rows (n, d) that were drawn in these shares of the parts, to see whether they hold."""
-        self._add_drawn(self.target(rows).by(self.parts, self.target), len(rows) * shares)
+    def add_tried(self, rows: Evaluated, shares: np.ndarray) -> None:
+        """Rows that were drawn in these shares of the parts, to see whether they hold."""
+        n = len(rows.position)
+        rows = rows._replace(log_parts=np.empty((0, n))).by(self.parts, self.target)
+        self._add_drawn(rows, n * shares)
 
     def _add_drawn(self, rows: Evaluated, counts: np.ndarray) -> None:
         self.pool, self._drawn = self.pool.joined(rows), self._drawn + counts

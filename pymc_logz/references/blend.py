@@ -195,13 +195,14 @@ class Blend:
         sizes = [min(size, n - first) for first in range(0, n, size)]
         parts = []
         for k in sizes:
-            parts.append(self._portion(target, rng, k))
+            parts.append(self.weigh(self.draw(target, rng, k * self.tries), rng))
             if report is not None:
                 report(k / n)
         return reduce(merge, parts)
 
-    def _portion(self, target: Target, rng: np.random.Generator, n: int) -> Annealed:
-        seen = self.draw(target, rng, n * self.tries)
+    def weigh(self, seen: Evaluated, rng: np.random.Generator) -> Annealed:
+        """One of each ``tries`` rows that were drawn, by their weights."""
+        n = len(seen.position) // self.tries
         log_q = log_blend(seen.log_parts, self.shares)
         with np.errstate(invalid="ignore"):  # where no part has a density there is no target
             each = np.where(np.isneginf(seen.log_target), -np.inf, seen.log_target - log_q)
