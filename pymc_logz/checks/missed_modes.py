@@ -48,9 +48,8 @@ def mode_doubts(
 
     Draws (m, d) of the posterior may repeat; ``log_z`` is theirs.
     """
-    told = list[Doubt]()
-    if may_walk(prepared.flat, prepared.prior):
-        told = walk_doubts(densities, prepared.prior, draws, log_z, rng)
+    walks = may_walk(prepared.flat, prepared.prior)
+    told = walk_doubts(densities, prepared.prior, draws, log_z, rng) if walks else []
     return told or symmetry_doubts(prepared.flat, densities, draws)
 
 

@@ -9,7 +9,7 @@ import xarray as xr
 from pymc_logz.errors import PilotError
 from pymc_logz.models.context import n_affordable
 from pymc_logz.models.flat import unconstrain
-from pymc_logz.paths.funnels import Funnel, fitted_funnel
+from pymc_logz.paths.funnels import Funnel
 from pymc_logz.pilot.exchanges import reordered
 from pymc_logz.pilot.population import ROWS_TO_CORRELATE, Stages, run_pilot
 from pymc_logz.pilot.settings import RunSettings
@@ -20,7 +20,7 @@ from pymc_logz.references.reference import (
     OF_INTEGERS,
     Reference,
     check_start,
-    look_at_prior,
+    funnel_of,
     reference_of_draws,
 )
 from pymc_logz.runners.block import Block
@@ -59,9 +59,7 @@ def given_reference(
         return OF_INTEGERS
     if isinstance(asked, xr.DataTree):
         draws = unconstrain(prepared.flat, posterior_of(asked, "reference"))
-        return reference_of_draws(
-            prepared, draws, rng, fitted_funnel(draws, look_at_prior(prepared, rng))
-        )
+        return reference_of_draws(prepared, draws, rng)
     if asked == "prior":
         return ASKED_FOR
     error = prepared.prior.log_share()[1]
@@ -86,7 +84,7 @@ def look_around(
     start = prepared.prior(rng, n_affordable(prepared.flat, block.n_rows, AT_ONCE))
     n_rows = int(np.clip(ROWS_TO_CORRELATE * prepared.n_dims, *N_ROWS))
     found = Look(run_pilot(block, start, rng, settings, n_target_rows=n_rows), block, None)
-    if even and (funnel := fitted_funnel(found.position, look_at_prior(prepared, rng))) is not None:
+    if even and (funnel := funnel_of(prepared, found.position, rng)) is not None:
         moved = Reference("prior", "", funnel=funnel).start(block)
         start = moved.path.sample_reference(rng, len(start))
         # coordinates that make the way longer are not those of the funnel

@@ -189,20 +189,16 @@ class Search:
         with np.errstate(invalid="ignore"):
             both = log_weight + self.pool.log_target - log_z - log_q
         own = log_mean(np.where(np.isnan(both), -np.inf, both)) - log_z
-        heavy = self.log_weight_of_witnesses(shares)
+        heavy = self.log_weight_at(self.witnesses, shares)
         if heavy.size:
             heavy = np.minimum(heavy, np.quantile(heavy, 1 - TOLERANCE))
             own = max(own, log_mean(heavy))
         return float(np.exp(min(-own, 0.0)))
 
-    def log_weight_of_witnesses(self, shares: np.ndarray) -> np.ndarray:
-        """Log weights that witnesses would have as draws of parts in these shares, shape (M,)."""
-        log_q = log_blend(self.witnesses.log_parts, shares)
-        return self.witnesses.log_target - self.log_z - log_q
-
     def log_weight_at(self, rows: Evaluated, shares: np.ndarray) -> np.ndarray:
-        """The same of any rows, shape (n,)."""
-        log_q = log_blend(rows.by(self.parts, self.target).log_parts, shares)
+        """Log weights that rows would have as draws of parts in these shares, shape (n,)."""
+        known = rows if len(rows.log_parts) else rows.by(self.parts, self.target)
+        log_q = log_blend(known.log_parts, shares)
         with np.errstate(invalid="ignore"):
             return rows.log_target - self.log_z - log_q
 
@@ -211,7 +207,7 @@ class Search:
 
         Few are those of which as many may be missing.
         """
-        log_weight = self.log_weight_of_witnesses(shares)
+        log_weight = self.log_weight_at(self.witnesses, shares)
         of_prior = np.array([isinstance(part, Prior) for part in self.parts])
         log_parts = self.witnesses.log_parts
         log_prior = log_blend(log_parts[of_prior], shares[of_prior])

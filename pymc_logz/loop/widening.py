@@ -16,7 +16,7 @@ from pymc_logz.loop.search import OF_CLIMBS, Search, fitted_components
 from pymc_logz.models.density import draw_posterior
 from pymc_logz.models.known_priors import normal_columns
 from pymc_logz.paths.elliptical import Clusters, Elliptical
-from pymc_logz.paths.funnels import Funnel, fitted_funnel
+from pymc_logz.paths.funnels import Funnel
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.blend import (
     AT_ONCE,
@@ -29,7 +29,7 @@ from pymc_logz.references.blend import (
 from pymc_logz.references.conditional import conditional_normal, has_conditional_normals
 from pymc_logz.references.directions import independent_directions
 from pymc_logz.references.modes import MAX_DIMS, followed
-from pymc_logz.references.reference import Reference, components_in_words, look_at_prior
+from pymc_logz.references.reference import Reference, components_in_words, funnel_of
 from pymc_logz.runners.anneal import merge
 from pymc_logz.runners.progress import is_shown
 
@@ -141,7 +141,7 @@ def add_draws(search: Search) -> bool:
     rows, n_gradients = drawn
     target.block.work.add(n_gradients)
     # few rows of a pilot that did not get far look like a funnel where there is none
-    funnel = fitted_funnel(rows, look_at_prior(target.prepared, rng))
+    funnel = funnel_of(target.prepared, rows, rng)
     search.add_parts([*fitted_components(rows, len(rows), funnel, rng)])
     search.add_witnesses(target(rows[rng.permutation(len(rows))[:AT_ONCE]]))
     search.draw()

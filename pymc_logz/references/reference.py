@@ -12,7 +12,7 @@ from pymc_logz.models.context import describe_row
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.models.prior import FARTHEST, PriorDraws
 from pymc_logz.paths.elliptical import INFLATION, Clusters, check_enough, fitted_clusters
-from pymc_logz.paths.funnels import Funnel
+from pymc_logz.paths.funnels import Funnel, fitted_funnel
 from pymc_logz.paths.mixture import Mixture, leaving
 from pymc_logz.references.blend import Moving
 from pymc_logz.runners.block import Block
@@ -121,13 +121,12 @@ def reference_of_draws(
     prepared: Prepared,
     rows: np.ndarray,
     rng: np.random.Generator,
-    funnel: Funnel | None = None,
     of_several: float = 0.1,
     of_funnel: float = 0.15,
 ) -> Reference:
     """Reference fitted to draws that a user has.
 
-    Unconstrained draws (n, d) are whitened by ``funnel``, if there is one. The prior has a larger
+    Unconstrained draws (n, d) are whitened, if they are in a funnel. The prior has a larger
     share beside several components, since there is too little density between them: with 0.02
     intervals of 95% covered 86% and 91% on two curved posteriors (docs/theory/coverage.md). And it
     has one in a funnel's coordinates, whose narrow end, to which few draws get, is its own.
@@ -144,6 +143,7 @@ def reference_of_draws(
             f"a transform restricts the prior of this model, whose constant is known to "
             f"{error:.2g} nats only unless the path starts there: use reference='prior'"
         )
+    funnel = funnel_of(prepared, rows, rng)
     moving = rows if funnel is None else funnel.whitened(rows)
     fit = widened(fitted_clusters(moving, len(moving), rng))
     share = PRIOR_SHARE if len(fit.components) == 1 else of_several
@@ -154,9 +154,11 @@ def reference_of_draws(
     return Reference.of_components("draws", reason, prepared.prior, fit, share, funnel)
 
 
-def look_at_prior(prepared: Prepared, rng: np.random.Generator, n: int = 2**11) -> np.ndarray:
-    """Draws that tell how spreads follow each other in the prior, shape (m, d)."""
-    return prepared.prior(rng, n if prepared.prior.vectorized else n // 8)
+def funnel_of(
+    prepared: Prepared, rows: np.ndarray, rng: np.random.Generator, n: int = 2**11
+) -> Funnel | None:
+    """The funnel that rows (m, d) are in, if draws tell how spreads follow each other there."""
+    return fitted_funnel(rows, prepared.prior(rng, n if prepared.prior.vectorized else n // 8))
 
 
 def components_in_words(n: int) -> str:
