@@ -157,7 +157,7 @@ def reference_of_draws(
 def funnel_of(
     prepared: Prepared, rows: np.ndarray, rng: np.random.Generator, n: int = 2**11
 ) -> Funnel | None:
-    """The funnel that rows (m, d) are in, if draws tell how spreads follow each other there."""
+    """The funnel that rows (m, d) are in, if any; draws of the prior tell what its spreads are."""
     return fitted_funnel(rows, prepared.prior(rng, n if prepared.prior.vectorized else n // 8))
 
 
