@@ -32,6 +32,8 @@ from pymc_logz.references.reference import PRIOR_SHARE, Reference
 from pymc_logz.runners.climb import towards_data
 from pymc_logz.weights import NEGLIGIBLE, log_mean, resampled, weight_ess
 
+PLACES = (0.0, 0.9, 1.25, 1.8, 3.0)
+"""Where the marginal density is looked at, the peak first, in units of the map's reach."""
 OF_NESTED = "nested Laplace approximations"
 APART = 3.0
 """Standard deviations between two conditional modes that are not the same."""
@@ -159,7 +161,7 @@ def _beyond_reach(parts: Conditionals, peak: Peak, funnel: Funnel) -> float:
     """
     if not (m := len(parts.outer)):
         return 0.0
-    places = funnel.reach * np.array([0.0, 0.9, 1.25, 1.8, 3.0])
+    places = funnel.reach * np.array(PLACES)
     axes = np.concatenate([np.eye(m), -np.eye(m)])
     outer = (axes[:, None] * places[:, None]).reshape(-1, m)
     start = funnel.restored(_of_outer(parts, outer))[:, parts.inner]

@@ -293,7 +293,7 @@ def test_a_place_without_a_mode_is_not_one_without_mass(
     hidden: int, is_refused: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Catches a density that is not known beyond the map, taken for zero."""
-    modes, n_places = Conditionals.modes, 2 * (1 + len(nested.PLACES))
+    modes, n_places = Conditionals.modes, 2 * len(nested.PLACES)
 
     def without_one(self: Conditionals, outer: np.ndarray, *rest: np.ndarray) -> object:
         found = modes(self, outer, *rest)
