@@ -12,7 +12,7 @@ from scipy.special import gammainc
 from pymc_logz.checks.symmetry import symmetry_doubts
 from pymc_logz.errors import EvidenceWarning, ModelError, PilotError
 from pymc_logz.estimators import LogZEstimate, importance_log_z
-from pymc_logz.loop.planning import block_for, look
+from pymc_logz.loop.planning import blend_from_prior, block_for
 from pymc_logz.models.beyond_draws import MAX_DIMS, N_ROWS, Densities, other_mode
 from pymc_logz.models.context import n_data
 from pymc_logz.models.density import lacks_gradient
@@ -77,7 +77,7 @@ def found_from_prior(
         usual = settings.kernel_for(flat.n_dims).resolved(flat.n_dims)
         if block is None or block.kernel != usual:
             block = block_for(prepared, settings, compile_kwargs)
-        _, _, blend = look(prepared, block, settings, rng, blended=True)
+        blend = blend_from_prior(prepared, block, rng)
         return blend_doubts(blend, Target(prepared, block), estimate, rng) if blend else []
     return []
 

@@ -28,17 +28,9 @@ from pymc_logz.loop.frozen import (
     refine,
     walk,
 )
-from pymc_logz.loop.looking import given_reference, look_around
+from pymc_logz.loop.looking import Look, given_reference, look_around
 from pymc_logz.loop.search import HEAVY, N_TRIED, Search, can_climb
-from pymc_logz.loop.widening import (
-    LEAST,
-    OF_MODE,
-    add_draws,
-    components_of,
-    proposed,
-    searched,
-    widen,
-)
+from pymc_logz.loop.widening import LEAST, OF_MODE, add_draws, components_of, searched
 from pymc_logz.models.flat import model_path, open_path
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.pilot.ladder import MAX_GROWTH, first_ladder, settled
@@ -304,6 +296,15 @@ class Planner:
         is_cheap = has_conditional_normals(self.target.prepared)
         return replace(planned, target=self.target if is_cheap else None)
 
+    def held_against(self, look: Look) -> Blend | None:
+        """A blend that needs no path, if there is one, to hold another run against."""
+        parts = self.opening()
+        if isinstance(parts, Start):
+            parts = [*conditional_at_peak(self.target.prepared, parts, self.rng)]
+        search = searched(self.target, look, self.settings, self.rng, more=parts)
+        found = self.tried(search)
+        return found[0] if found else None
+
     def at_peak(self, start: Start) -> Planned | None:
         """Rows of conditional normals; None where rows are to move, or weights are not even."""
         prepared, rng = self.target.prepared, self.rng
@@ -336,17 +337,17 @@ def look(
         return None, replace(given, funnel=None), None
     seen = look_around(target, settings, rng, even=False)
     search = searched(target, seen, settings, rng, alone=True)
-    reference, blend = components_of(search), None
-    [search.rng] = rng.spawn(1)  # a run is the same with a blend or without
-    if blended:
-        planner = Planner(target, settings, search.rng)
+    blend, [own] = None, rng.spawn(1)
+    if blended:  # a run is the same with it or without
         with suppress(np.linalg.LinAlgError):
-            # what does not suit a path is proposed now
-            parts: Start | Sequence[Part] = planner.opening()
-            if isinstance(parts, Start):
-                parts = conditional_at_peak(prepared, parts, search.rng)
-            search.add_parts(parts)
-            widen(search, proposed(search), seen.funnel)
-            found = planner.tried(search)
-            blend = found[0] if found else None
-    return seen.stages, reference, blend
+            blend = Planner(target, settings, own).held_against(seen)
+    return seen.stages, components_of(search), blend
+
+
+def blend_from_prior(prepared: Prepared, block: Block, rng: np.random.Generator) -> Blend | None:
+    """A blend that needs no path, if there is one, from rows of the prior that moved by a block."""
+    target, settings = Target(prepared, block), RunSettings()
+    if given_reference(target, settings, rng) is not None:
+        return None
+    seen = look_around(target, settings, rng, even=False)
+    return Planner(target, settings, rng).held_against(seen)
