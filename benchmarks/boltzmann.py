@@ -23,10 +23,10 @@ from statistics import median
 
 import numpy as np
 
-from pymc_logz.bits.sampling import even_plan
 from pymc_logz.energies import bernoulli_rbm
 from pymc_logz.estimators import TemperedDraws, rts
 from pymc_logz.kernels import BlockGibbs
+from pymc_logz.loop.frozen import fixed_plan
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.temper import TemperBlock, walk
 from pymc_logz.tempered.warm_up import climb, make_ladder, run_rounds
@@ -47,7 +47,7 @@ class Package:
     def __init__(self, rbm, n_levels, n_chains, rng):
         block = Block(rbm.path, BlockGibbs(), n_chains)
         self.block = TemperBlock(block, n_levels, n_chains)
-        plan = even_plan(np.linspace(0, 1, n_levels), rbm.n_sites)
+        plan = fixed_plan(block, np.linspace(0, 1, n_levels))
         ladder = make_ladder(plan, BlockGibbs(), np.zeros(n_levels))
         start = rbm.path.sample_reference(rng, n_chains)
         walkers, rough = climb(self.block, ladder, start, 1, rng)

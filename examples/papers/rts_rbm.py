@@ -36,7 +36,6 @@ from scipy.special import expit, logsumexp, softmax
 from sklearn.datasets import load_digits
 
 import pymc_logz as lz
-from pymc_logz.bits.sampling import even_plan
 from pymc_logz.energies import base_log_odds, bernoulli_rbm
 from pymc_logz.estimators import (
     bar_chain,
@@ -46,6 +45,7 @@ from pymc_logz.estimators import (
     rts_log_z,
 )
 from pymc_logz.kernels import BlockGibbs
+from pymc_logz.loop.frozen import fixed_plan
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.temper import TemperBlock, Walkers, walk
 from pymc_logz.tempered.warm_up import climb, make_ladder
@@ -97,10 +97,10 @@ class Tempered:
     """The paper's procedure: rounds that correct rough log Z, then a run with all frozen."""
 
     def __init__(self, rbm, n_levels=N_LEVELS, n_chains=N_CHAINS):
-        blocks = (Block(rbm.path, BlockGibbs(), 128, most_moves=n) for n in (8, 64))
+        blocks = [Block(rbm.path, BlockGibbs(), 128, most_moves=n) for n in (8, 64)]
         self.block, self.long_block = (TemperBlock(one, n_levels, n_chains) for one in blocks)
-        betas = np.linspace(0, 1, n_levels)
-        self.ladder = make_ladder(even_plan(betas, rbm.n_sites), BlockGibbs(), np.zeros(n_levels))
+        plan = fixed_plan(blocks[0], np.linspace(0, 1, n_levels))
+        self.ladder = make_ladder(plan, BlockGibbs(), np.zeros(n_levels))
         self.walkers = None
 
     def sweep(self, n, rng, every=None):

@@ -25,10 +25,10 @@ from pymc_logz.hais.run import collect, run_subject
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.loop.calls import Call, Subject, begun
-from pymc_logz.loop.frozen import Planned, n_followed, refine, walk
+from pymc_logz.loop.frozen import Planned, fixed_plan, refine, walk
 from pymc_logz.models.flat import stacked
 from pymc_logz.references.reference import Reference
-from pymc_logz.runners.anneal import Annealed, Plan, anneal, of_rows
+from pymc_logz.runners.anneal import Annealed, anneal, of_rows
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import line, report_count
 from pymc_logz.runners.running import finished, run_tasks
@@ -78,21 +78,15 @@ def subject_of(energy: BinaryEnergy, call: Call) -> Subject:
     return Subject(energy, settings.within_memory(block), energy.named, LABELS, record)
 
 
-def even_plan(betas: np.ndarray, n_dims: int) -> Plan:
-    """Plan of a ladder that is given: there is nothing to tune at its temperatures."""
-    return Plan(betas, np.ones(betas.size), np.ones(n_dims))
-
-
-def placed(energy: BinaryEnergy, block: Block, call: Call) -> Planned:
+def placed(block: Block, call: Call) -> Planned:
     """The temperatures asked for: those given, so many evenly spaced, or as a pilot places them."""
     settings, rng = call.settings, call.rngs.pilot
     ladder, n_levels = settings.ladder(), getattr(settings, "n_levels", None)
     if ladder is None and n_levels is not None:
         ladder = np.linspace(0.0, 1.0, n_levels)
-    if ladder is not None:
-        return Planned(block, even_plan(ladder, energy.n_sites), INDEPENDENT_BITS)
-    start = block.path.sample_reference(rng, n_followed(block))
-    stages = walk(block, settings, start, rng)
+    if ladder is not None and (plan := fixed_plan(block, ladder)) is not None:
+        return Planned(block, plan, INDEPENDENT_BITS)
+    stages = walk(block, settings, rng)
     # the temperatures are all that is taken from the pilot, so a mode that it lost is none
     if isinstance(settings, TemperedSettings):
         return Planned(block, settings.plan_on(stages), INDEPENDENT_BITS)
@@ -119,7 +113,7 @@ def run_hais(
             rows = energy.rows(stacked(group, energy.variables))
 
         def plan(call: Call) -> Planned:
-            return call.planned_once(subject, "plan", partial(placed, energy, subject.block, call))
+            return call.planned_once(subject, "plan", partial(placed, subject.block, call))
 
         return run_subject(call, subject, [plan], rows)
 
@@ -178,11 +172,10 @@ def _legs(machines: Sequence[BinaryEnergy], call: Call) -> list[Planned]:
         # from bits, or from the machine before, of which a pilot has rows
         path = machine.path if rows is None else path_between(path, machine.path, rows)
         block = Block(path, settings.kernel, settings.pilot_rows, call.compile_kwargs)
-        start = path.sample_reference(rng, n_followed(block))
-        stages = walk(block, settings, start, rng)
-        path, rows = machine.path, stages.end
-        if (ladder := settings.ladder()) is not None:
-            legs.append(Planned(block, even_plan(ladder, machine.n_sites), THROUGH))
+        stages = walk(block, settings, rng)
+        path, rows, ladder = machine.path, stages.end, settings.ladder()
+        if ladder is not None and (plan := fixed_plan(block, ladder)) is not None:
+            legs.append(Planned(block, plan, THROUGH))
         else:
             legs.append(refine(block, settings, stages, rng, THROUGH)[0])
     return legs
@@ -212,7 +205,7 @@ def run_tempered(energy: BinaryEnergy, settings: TemperedSettings, **shown: Any)
             subject = subject_of(energy, call)
             if settings.n_levels is None:  # a pilot needs it
                 subject.block.compile()
-        return tempered.run_subject(call, subject, partial(placed, energy, subject.block))
+        return tempered.run_subject(call, subject, partial(placed, subject.block))
 
 
 @dataclass(frozen=True)
@@ -244,7 +237,7 @@ class FollowedMachine:
 
     def placed(self, call: Call) -> Planned:
         """As a tempered run places them."""
-        return placed(self.model, subject_of(self.model, call).block, call)
+        return placed(subject_of(self.model, call).block, call)
 
 
 def followed(energy: BinaryEnergy, names: Sequence[str] | None) -> FollowedMachine:
@@ -350,16 +343,17 @@ def raise_log_likelihood(
     ladder = settings.ladder()
     if ladder is None:
         raise ValueError(f"betas={betas!r} must be an integer or an array: there is no pilot")
-    plan = even_plan(ladder, model.n_sites).reverse()
     with begun(settings, random_seed, progressbar, compile_kwargs) as call:
         block = subject_of(model, call).block
         block.compile()
+        plan = fixed_plan(block, ladder)
+        assert plan is not None
         call.watch.end("compile_time")
         rows, rng = np.repeat(visible, draws, axis=0), call.rngs.run
         odds = model.hidden_bias + rows @ model.weights
         hidden = (rng.random(odds.shape) < expit(odds)).astype(float)
         report = report_count("Annealing back", plan.n_temperatures)
-        run = anneal(block, plan, np.concatenate([rows, hidden], axis=1), rng, report)
+        run = anneal(block, plan.reverse(), np.concatenate([rows, hidden], axis=1), rng, report)
     call.watch.end("sampling_time")
     own, cost = {"n_temperatures": plan.n_temperatures}, call.watch.cost(block)
     attrs = run_attrs(block.compiled, block.path.batching, 1.0, cost, **own)

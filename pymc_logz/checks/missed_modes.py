@@ -49,9 +49,8 @@ def mode_doubts(
 
     Draws (m, d) of the posterior may repeat; ``log_z`` is theirs.
     """
-    told = list[Doubt]()
-    if may_walk(prepared.flat, prepared.prior):
-        told = walk_doubts(densities, prepared.prior, draws, log_z, rng)
+    walks = may_walk(prepared.flat, prepared.prior)
+    told = walk_doubts(densities, prepared.prior, draws, log_z, rng) if walks else []
     return told or symmetry_doubts(prepared.flat, densities, draws)
 
 
@@ -162,14 +161,13 @@ def hit_doubts(
         least = min(HIT_MASS, max(least_mass, 15.0 * n_beyond / len(distinct)))
         least = max(least, 3.0 * n_beyond / len(draws))
         if mass > np.log(least) and chance < ALPHA:
-            what = f"{above.size} of {len(rows)} draws of the prior have a higher likelihood than"
-            return [_hit(f"{what} all particles of the run but {n_beyond - 1}", mass)]
+            reason = (
+                f"{above.size} of {len(rows)} draws of the prior have a higher likelihood than all "
+                f"particles of the run but {n_beyond - 1}, with about {np.exp(mass):.2g} times the "
+                "mass of the particles"
+            )
+            return [Doubt("missed_mode", reason)]
     return []
-
-
-def _hit(what: str, log_factor: float) -> Doubt:
-    about = f"with about {np.exp(log_factor):.2g} times the mass of the particles"
-    return Doubt("missed_mode", f"{what}, {about}")
 
 
 def is_large(flat: FlatModel, max_data: int = 5000) -> bool:

@@ -9,7 +9,7 @@ import pymc as pm
 import xarray as xr
 from pymc.exceptions import SamplingError
 
-from pymc_logz.checks.necks import is_funnel
+from pymc_logz.checks.edges import is_funnel
 from pymc_logz.errors import ModelError, PilotError, logger, warn
 from pymc_logz.estimators import LogZEstimate
 from pymc_logz.models.density import RowDensity, n_gradients_of

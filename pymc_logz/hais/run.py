@@ -19,6 +19,7 @@ from pymc_logz.loop.frozen import Planned
 from pymc_logz.loop.planning import plan_run
 from pymc_logz.models.flat import unconstrain
 from pymc_logz.pilot.ladder import MAX_GROWTH
+from pymc_logz.references.reference import ERROR_FACTOR, REFERENCE_MCSE
 from pymc_logz.runners.anneal import Annealed, Plan, merge, of_rows
 from pymc_logz.runners.progress import line, report_count
 from pymc_logz.runners.running import AnnealCourse, Running, anneal_all, finished, run_tasks
@@ -125,10 +126,6 @@ class Chains:
         """Those of the call."""
         return self.call.settings
 
-    def generators(self, n: int) -> list[np.random.Generator]:
-        """Generators of their own for so many chains."""
-        return spawn_generators(self.call.rngs.run, n)
-
     def twice(
         self, planned: Planned, others: Sequence[MakePlan] = (), *, may_grow: bool = True
     ) -> tuple[Planned, list[Annealed]]:
@@ -167,7 +164,7 @@ class Chains:
     def until(self, planned: Planned) -> list[Annealed]:
         """Chains that grow until the error of log Z is met, or until that is out of reach."""
         draws, target_mcse = self.settings.draws, self.settings.target_mcse
-        generators = self.generators(self.settings.chains)
+        generators = spawn_generators(self.call.rngs.run, self.settings.chains)
         runs: list[Annealed] = []
         n_next = draws
         while True:
@@ -221,7 +218,7 @@ class Chains:
                     "ones"
                 )
         for draws in self.settings.more:
-            generators = self.generators(self.settings.chains)
+            generators = spawn_generators(self.call.rngs.run, self.settings.chains)
             report, name = self.report("More particles", planned.plan), f"more-{draws}"
             more = run_chains(planned, generators, draws, self.settings.running, report, name)
             if len(more) < len(directions.forward):
@@ -240,7 +237,7 @@ class Chains:
         Rows start at draws of the target, which are first moved on at beta = 1: those given, or the
         ends of the forward rows of the same chain, resampled.
         """
-        [dealer, *generators] = self.generators(len(forward) + 1)
+        [dealer, *generators] = spawn_generators(self.call.rngs.run, len(forward) + 1)
         sizes = [run.log_weight.size for run in forward]
         if self.target_rows is None:
             starts = [
@@ -290,7 +287,7 @@ def collect(
         n_temperatures=n_temperatures or plan.n_temperatures,
         **({"weights": ONE_TEMPERATURE} if plan.n_temperatures == 1 else {}),
         **planned.reference.record(),
-        **planned.reference.record_of_errors(),
+        **{ERROR_FACTOR: planned.reference.error_factor, REFERENCE_MCSE: planned.reference.mcse},
         **noted(doubts),
     )
     chosen = resampled(of_rows("log_weight", runs), call.rngs.run, shuffled=True)

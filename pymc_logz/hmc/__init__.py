@@ -308,9 +308,8 @@ def sample_hmc(
         watch.end("compile_time")
         rows = prepared.prior(rngs.pilot, RunSettings.pilot_rows)
         check_start(prepared, block, rows)
-        stages = run_pilot(
-            block, rows, rngs.pilot, target_accept=target_accept, tune=RunSettings.tune
-        )
+        own = RunSettings(target_accept=target_accept)
+        stages = run_pilot(block, rows, rngs.pilot, own)
         moving = Chains(block, stages, settings, rngs.run)
         moving.tune(tune, report_count(f"Tuning {chains} chains", tune))
         watch.end("tuning_time", block.work)

@@ -94,7 +94,10 @@ def decode(tree: Any, arrays: list[np.ndarray]) -> Any:
         case {"dict": list(items)}:
             return {key: decode(part, arrays) for key, part in items}
         case {"class": str(name), "fields": dict(parts)} if (made := class_of(name)) is not None:
-            return made(**{key: decode(part, arrays) for key, part in parts.items()})
+            # older checkpoints have fields that nothing reads any more
+            known = {field.name for field in fields(made)} if is_dataclass(made) else made._fields
+            kept = {key: part for key, part in parts.items() if key in known}
+            return made(**{key: decode(part, arrays) for key, part in kept.items()})
         case {"list": list(parts)}:
             return [decode(part, arrays) for part in parts]
         case {"tuple": list(parts)}:

@@ -2,12 +2,10 @@
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from pymc_logz.paths.elliptical import RIDGE
-from pymc_logz.pilot.checks import warn_of_stuck
 from pymc_logz.pilot.ladder import choose_plan
 from pymc_logz.pilot.population import Stages, run_pilot
 from pymc_logz.pilot.settings import RunSettings
@@ -15,9 +13,6 @@ from pymc_logz.references.blend import Blend, Target
 from pymc_logz.references.reference import ASKED_FOR, Reference
 from pymc_logz.runners.anneal import Annealed, Plan
 from pymc_logz.runners.block import Block
-
-PORTIONS = 2
-"""Portions of rows of a pilot whose stages the run follows; of the others only the end is used."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +42,8 @@ class Planned:
 
 
 def n_followed(block: Block) -> int:
-    """Rows of a pilot whose stages a run follows; those that bring data along are one portion."""
-    return block.n_rows if block.row_data else PORTIONS * block.n_rows
+    """Rows of a pilot whose stages a run follows: two portions, or one of those with data."""
+    return block.n_rows if block.row_data else 2 * block.n_rows
 
 
 def make_plan(
@@ -65,17 +60,15 @@ def make_plan(
     ladder = settings.ladder()
     if ladder is not None and (plan := fixed_plan(block, ladder)) is not None:
         return Planned(block, plan, reference)
-    stages = walk(block, settings, start, rng)
-    warn_of_stuck(stages)
+    stages = run_pilot(block, start, rng, settings)
+    stages.warn_of_stuck()
     return refine(block, settings, stages, rng, reference)[0]
 
 
-def walk(
-    block: Block, settings: RunSettings, start: np.ndarray, rng: np.random.Generator, **options: int
-) -> Stages:
-    """The pilot of these settings; options are those of `run_pilot`."""
-    own: dict[str, Any] = {"target_accept": settings.target_accept, "tune": settings.tune}
-    return run_pilot(block, start, rng, **own, **options)
+def walk(block: Block, settings: RunSettings, rng: np.random.Generator) -> Stages:
+    """A pilot from fresh rows of the reference, as many as a run follows."""
+    start = block.path.sample_reference(rng, n_followed(block))
+    return run_pilot(block, start, rng, settings)
 
 
 def refine(

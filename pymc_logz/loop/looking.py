@@ -7,23 +7,20 @@ import numpy as np
 import xarray as xr
 
 from pymc_logz.errors import PilotError
-from pymc_logz.loop.frozen import walk
 from pymc_logz.models.context import n_affordable
 from pymc_logz.models.flat import unconstrain
-from pymc_logz.models.preparation import Prepared
-from pymc_logz.paths.funnels import Funnel, fitted_funnel
-from pymc_logz.pilot.checks import exceeds, islands_log_z
+from pymc_logz.paths.funnels import Funnel
 from pymc_logz.pilot.exchanges import reordered
-from pymc_logz.pilot.population import ROWS_TO_CORRELATE, Stages
+from pymc_logz.pilot.population import ROWS_TO_CORRELATE, Stages, run_pilot
 from pymc_logz.pilot.settings import RunSettings
-from pymc_logz.references.blend import AT_ONCE, N_ROWS, Moving
+from pymc_logz.references.blend import AT_ONCE, N_ROWS, Moving, Target
 from pymc_logz.references.reference import (
     ASKED_FOR,
     MAX_SHARE_ERROR,
     OF_INTEGERS,
     Reference,
     check_start,
-    look_at_prior,
+    funnel_of,
     reference_of_draws,
 )
 from pymc_logz.runners.block import Block
@@ -53,18 +50,16 @@ class Look(Moving):
 
 
 def given_reference(
-    prepared: Prepared, block: Block, settings: RunSettings, rng: np.random.Generator
+    target: Target, settings: RunSettings, rng: np.random.Generator
 ) -> Reference | None:
     """What the path starts from, where that is not to be learned; None where it is."""
-    asked = settings.reference_asked
+    prepared, block, asked = target.prepared, target.block, settings.reference_asked
     check_start(prepared, block, prepared.prior(rng, block.n_rows))
     if prepared.flat.sites:
         return OF_INTEGERS
     if isinstance(asked, xr.DataTree):
         draws = unconstrain(prepared.flat, posterior_of(asked, "reference"))
-        return reference_of_draws(
-            prepared, draws, rng, fitted_funnel(draws, look_at_prior(prepared, rng))
-        )
+        return reference_of_draws(prepared, draws, rng)
     if asked == "prior":
         return ASKED_FOR
     error = prepared.prior.log_share()[1]
@@ -78,30 +73,26 @@ def given_reference(
 
 
 def look_around(
-    prepared: Prepared,
-    block: Block,
-    settings: RunSettings,
-    rng: np.random.Generator,
-    *,
-    even: bool = True,
+    target: Target, settings: RunSettings, rng: np.random.Generator, *, even: bool = True
 ) -> Look:
     """Rows of the prior that walk to the posterior, once more where they are in a funnel.
 
     The narrow end of a funnel is where rows that move in it as it is do not get; ``even`` false
     leaves them there. Rows are in all orders of entries that may be exchanged.
     """
+    prepared, block = target.prepared, target.block
     start = prepared.prior(rng, n_affordable(prepared.flat, block.n_rows, AT_ONCE))
     n_rows = int(np.clip(ROWS_TO_CORRELATE * prepared.n_dims, *N_ROWS))
-    found = Look(walk(block, settings, start, rng, n_target_rows=n_rows), block, None)
-    if even and (funnel := fitted_funnel(found.position, look_at_prior(prepared, rng))) is not None:
+    found = Look(run_pilot(block, start, rng, settings, n_target_rows=n_rows), block, None)
+    if even and (funnel := funnel_of(prepared, found.position, rng)) is not None:
         moved = Reference("prior", "", funnel=funnel).start(block)
         start = moved.path.sample_reference(rng, len(start))
         # coordinates that make the way longer are not those of the funnel
         limits = {"n_target_rows": n_rows, "max_stages": len(found.stages.betas)}
         with suppress(PilotError):
-            whitened = Look(walk(moved, settings, start, rng, **limits), moved, funnel)
+            whitened = Look(run_pilot(moved, start, rng, settings, **limits), moved, funnel)
             # a funnel that few rows show may not be one
-            if not exceeds(found.stages, *islands_log_z(whitened.stages)):
+            if not found.stages.exceeds(*whitened.stages.islands_log_z()):
                 found = whitened
     rows = reordered(found.walked, prepared.flat.columns_by_name, found.position, rng)
     return replace(found, stages=replace(found.stages, rows=rows))

@@ -10,7 +10,7 @@ Where the weights are even enough the run is fresh rows of the blend; else it is
 components that explain the most.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,16 +20,14 @@ import numpy as np
 from pymc_logz.errors import says_if_interrupted
 from pymc_logz.estimators import LogZEstimate, importance_log_z
 from pymc_logz.kernels.compose import for_variables
-from pymc_logz.loop.components import components_of
 from pymc_logz.loop.frozen import Planned, make_plan, n_followed, plan_of_one_step, refine, walk
-from pymc_logz.loop.lacking_modes import can_climb, lacking_modes, modes_of_heavy
 from pymc_logz.loop.looking import Look, given_reference, look_around
-from pymc_logz.loop.widening import LEAST, N_TRIED, OF_MODE, add_draws, add_modes, searched
+from pymc_logz.loop.search import HEAVY, N_TRIED, Search, can_climb
+from pymc_logz.loop.widening import LEAST, OF_MODE, add_draws, components_of, searched
 from pymc_logz.models.flat import model_path, open_path
 from pymc_logz.models.preparation import Prepared
-from pymc_logz.pilot.checks import exceeds, warn_of_stuck
 from pymc_logz.pilot.ladder import MAX_GROWTH, first_ladder, settled
-from pymc_logz.pilot.population import Stages
+from pymc_logz.pilot.population import Stages, run_pilot
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.blend import Blend, Part, Prior, Target
 from pymc_logz.references.conditional import has_conditional_normals
@@ -37,7 +35,6 @@ from pymc_logz.references.marginal_peaks import Start, highest_marginal, looked_
 from pymc_logz.references.matrices import Bands
 from pymc_logz.references.nested import OF_NESTED, conditional_at_peak, has_one_mode, nested_laplace
 from pymc_logz.references.reference import Reference
-from pymc_logz.references.search import HEAVY, Search
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import BRIDGE, line
 from pymc_logz.weights import log_mean
@@ -92,20 +89,21 @@ def plan_run(
     ``block`` is from `block_for`; ``tried`` is what was planned before, and did not hold when it
     ran; ``direct`` whether rows may be weighted without a path.
     """
-    given = given_reference(prepared, block, settings, rng)
+    target = Target(prepared, block)
+    given = given_reference(target, settings, rng)
     if given is not None:
         moved = given.start(block)
         start = moved.path.sample_reference(rng, n_followed(block))
         return make_plan(moved, settings, start, rng, given)
-    planner = Planner(Target(prepared, block), settings, rng, direct)
+    planner = Planner(target, settings, rng, direct)
     was_nested = tried is not None and tried.reference.taken == "nested_laplace"
     found = [] if was_nested else planner.nested(is_doubted=tried is not None)
     if isinstance(found, Planned):
         return found
-    look = look_around(prepared, block, settings, rng)
+    look = look_around(target, settings, rng)
     with line("Fitting a reference, looking for modes", BRIDGE):
-        search = searched(planner.target, look, settings, rng, tried, found)
-    return planner.searched(search, look)
+        search = searched(target, look, settings, rng, tried, found)
+    return planner.searched(search)
 
 
 @dataclass(frozen=True)
@@ -117,7 +115,7 @@ class Planner:
     rng: np.random.Generator
     direct: bool = False
 
-    def searched(self, search: Search, look: Look, few: int = 8, long: int = 2**18) -> Planned:
+    def searched(self, search: Search, few: int = 8, long: int = 2**18) -> Planned:
         """Rows of the blend where their weights are even; else a path, or what draws of NUTS add.
 
         ``pm.sample`` is asked where a run would make more than so many moves, about as many as it
@@ -127,25 +125,24 @@ class Planner:
         prepared = self.target.prepared
         may_ask = prepared.n_dims > few and prepared.exact_row is None
         limit = long if may_ask and self.settings.asks_for("learned") else np.inf
-        if (planned := self.short(search, look, limit)) is not None:
+        if (planned := self.short(search, limit)) is not None:
             return planned
         with line("Fitting a reference to draws of pm.sample"):
-            is_drawn = add_draws(search, self.rng)
-        planned = self.short(search, look, limit) if is_drawn else None
-        return planned or self.path(search, look)
+            is_drawn = add_draws(search)
+        planned = self.short(search, limit) if is_drawn else None
+        return planned or self.path(search)
 
-    def short(self, search: Search, look: Look, limit: float) -> Planned | None:
+    def short(self, search: Search, limit: float) -> Planned | None:
         """Rows of the blend, or a path; None if a run along it would make more moves than that."""
-        if (planned := self.without_path(search, look)) is not None:
+        if (planned := self.without_path(search)) is not None:
             return planned
-        planned = self.path(search, look, limit)
+        planned = self.path(search, limit)
         n_moves = self.settings.aim.n_rows * planned.plan.n_temperatures
         return planned if n_moves <= limit else None
 
     def without_path(
         self,
         search: Search,
-        look: Look | None,
         most_tries: int = 32,
         fine: float = 0.025,
         slack: float = 1.25,
@@ -154,13 +151,13 @@ class Planner:
 
         Rows of a run are chosen from as many as give the error that is aimed at, or a ``fine`` one
         where that is cheap, and from ``most_tries`` at most; those that were looked at may flatter
-        by the factor ``slack``. Without a look no rows of its own say what the blend lacks.
+        by the factor ``slack``.
         """
         aim, target, settings = self.settings.mcse_without_path, self.target, self.settings
-        if aim is None or not self.direct or (found := self.tried(search, look)) is None:
+        if aim is None or not self.direct or (found := self.tried(search)) is None:
             return None
         blend, even, trial = found
-        if look and exceeds(look.stages, trial.log_z, trial.mcse):
+        if search.look and search.look.stages.exceeds(trial.log_z, trial.mcse):
             return None
         n_rows = settings.draws * settings.chains
         n_wanted = [
@@ -176,11 +173,11 @@ class Planner:
         taken = "laplace" if is_mode and settings.asks_for("laplace") else "learned"
         if any(part.what == OF_NESTED for part in blend.parts):
             taken = "nested_laplace"
-        known = search.witnesses.position if look else search.known(self.rng)[0]
+        known = search.witnesses.position if search.look else search.known()[0]
         plan, blend = plan_of_one_step(target.block, known), replace(blend, tries=tries)
         return Planned(target.block, plan, Reference(taken, reason), target=target, blend=blend)
 
-    def tried(self, search: Search, look: Look | None) -> tuple[Blend, float, LogZEstimate] | None:
+    def tried(self, search: Search) -> tuple[Blend, float, LogZEstimate] | None:
         """A blend that lacks nothing that is known, its effective share, and log Z by its rows.
 
         Up to twelve are tried, each with the modes that the one before lacked: heavy rows climb to
@@ -191,50 +188,48 @@ class Planner:
         for _ in range(12):
             shares = search.shares_to_keep()
             blend, share = search.blend(shares), search.effective_share(shares)
-            rows = blend.weighted(self.target, self.rng, N_TRIED)
+            seen = blend.draw(self.target, self.rng, N_TRIED)
+            rows = blend.weigh(seen, self.rng)
             trial = importance_log_z(rows.log_weight, method="hais")
             more = list[Part]()
             if trial.status == "ok":
-                if look:
-                    heavy = HEAVY * N_TRIED / trial.weight_ess
-                    more += lacking_modes(search, look, self.rng, shares, heavy, N_TRIED)
+                heavy = HEAVY * N_TRIED / trial.weight_ess
+                more += search.lacking_modes(shares, heavy, N_TRIED)
                 if not more:
                     return blend, min(share, trial.weight_ess / N_TRIED), trial
             elif share < LEAST:
                 return None
-            elif look:
-                more += modes_of_heavy(search, look, rows, self.rng)
+            else:
+                more += search.modes_of_heavy(rows)
             if more:
-                add_modes(search, more, self.rng)
+                search.add_and_draw(more)
                 continue
             # a heavy row is not forgotten, so that the next blend has more rows where it is
-            search.add_tried(rows.position, shares)
+            search.add_tried(seen, shares)
             n_uneven += 1
             if n_uneven > 2:
                 return None
         return None
 
-    def path(self, search: Search, look: Look, limit: float = np.inf) -> Planned:
+    def path(self, search: Search, limit: float = np.inf) -> Planned:
         """A path from the components that explain the most in their coordinates; or the prior.
 
         Where a run would make more moves than a limit, no longer ladder is tried.
         """
-        block, settings, rng = self.target.block, self.settings, self.rng
+        block, settings, rng, look = self.target.block, self.settings, self.rng, search.look
+        assert look is not None
         reference = components_of(search)
         if reference.mixture is not None:
             moved = reference.start(block)
             rows = reference.whitened(search.witnesses.position)
-            if reference.funnel is look.funnel:
-                stages = settled(look.stages)
-            else:
-                start = moved.path.sample_reference(rng, n_followed(block))
-                stages = walk(moved, settings, start, rng)
+            is_same = reference.funnel is look.funnel
+            stages = settled(look.stages) if is_same else walk(moved, settings, rng)
             planned, trial = refine(moved, settings, stages, rng, reference, rows, limit)
             if trial is None:
                 return planned
             found = importance_log_z(trial.log_weight, method="hais")
-            if not exceeds(look.stages, log_mean(trial.log_weight), found.mcse):
-                warn_of_stuck(look.stages)
+            if not look.stages.exceeds(log_mean(trial.log_weight), found.mcse):
+                look.stages.warn_of_stuck()
                 return planned
             reason = "a path from components found less than particles that walked from the prior"
             reference = Reference("prior", reason, funnel=look.funnel)
@@ -242,7 +237,7 @@ class Planner:
         if settings.aim.n_rows * longer > limit:
             # hardly any posterior is content with the first ladder that is tried from the prior
             return Planned(moved, look.stages.plan(longer), reference)
-        warn_of_stuck(look.stages)
+        look.stages.warn_of_stuck()
         return refine(moved, settings, look.stages, rng, reference)[0]
 
     def opening(self, *, is_doubted: bool = False) -> Start | list[Part]:
@@ -251,29 +246,28 @@ class Planner:
         Normal entries that may have several modes given the others, and others with several peaks,
         are looked at from the prior, if rows can climb.
         """
-        (prepared, block), rng = (self.target.prepared, self.target.block), self.rng
+        prepared, rng = self.target.prepared, self.rng
         # where rows that walk from the prior are cheap they look once more, and where a potential
         # or a sum may have a second mode that lines do not meet
         flat, is_cheap = prepared.flat, has_conditional_normals(prepared)
         is_doubted = is_doubted or flat.summed is not None or bool(flat.model.potentials)
         if not self.settings.asks_for("learned") or (is_cheap and is_doubted):
             return []
-        start = highest_marginal(prepared, block, rng)
+        start = highest_marginal(self.target, rng)
         if start is None:
             return []
-        climbs = can_climb(block)
+        climbs = can_climb(self.target.block)
         has_one = not climbs or has_one_mode(start, rng)
         if has_one or not is_cheap:
             start = looked_wider(start, prepared, rng)
         if not climbs or (has_one and len(start.peaks) == 1):
             return start
         # the rounds propose conditional normals themselves where these are cheap
-        part = None if is_cheap else conditional_at_peak(prepared, start, rng)
-        return [] if part is None else [part]
+        return [] if is_cheap else [*conditional_at_peak(prepared, start, rng)]
 
     def nested(self, *, is_doubted: bool = False) -> Planned | list[Part]:
         """Plan from nested Laplace approximations, or a part to begin with where none holds."""
-        (prepared, block), rng = (self.target.prepared, self.target.block), self.rng
+        block, rng = self.target.block, self.rng
         with line("Fitting nested Laplace approximations", BRIDGE):
             start = self.opening(is_doubted=is_doubted)
             if not isinstance(start, Start):
@@ -287,39 +281,37 @@ class Planner:
                 planned = None if is_banded else self.at_peak(start)
                 return planned or []
         reference, part, ends = found
-        if ends is not None and (planned := self.of_part(part)) is not None:
+        if ends is not None and (planned := self.of_parts([part])) is not None:
             return planned
         moved = reference.start(block)
         rows = moved.path.sample_reference(rng, block.n_rows)
-        stages = walk(moved, self.settings, rows, rng)
+        stages = run_pilot(moved, rows, rng, self.settings)
         ends = stages.end if ends is None else ends
         planned = refine(moved, self.settings, stages, rng, reference, ends)[0]
-        is_cheap = has_conditional_normals(prepared)
+        is_cheap = has_conditional_normals(self.target.prepared)
         return replace(planned, target=self.target if is_cheap else None)
 
     def held_against(self, look: Look) -> Blend | None:
         """A blend that needs no path, if there is one, to hold another run against."""
-        start = self.opening()
-        if isinstance(start, Start):
-            part = conditional_at_peak(self.target.prepared, start, self.rng)
-            start = [] if part is None else [part]
-        search = searched(self.target, look, self.settings, self.rng, more=start)
-        found = self.tried(search, look)
+        parts = self.opening()
+        if isinstance(parts, Start):
+            parts = [*conditional_at_peak(self.target.prepared, parts, self.rng)]
+        search = searched(self.target, look, self.settings, self.rng, more=parts)
+        found = self.tried(search)
         return found[0] if found else None
 
     def at_peak(self, start: Start) -> Planned | None:
         """Rows of conditional normals; None where rows are to move, or weights are not even."""
-        part = conditional_at_peak(self.target.prepared, start, self.rng) if self.direct else None
-        return None if part is None else self.of_part(part)
+        prepared, rng = self.target.prepared, self.rng
+        return self.of_parts(conditional_at_peak(prepared, start, rng) if self.direct else [])
 
-    def of_part(self, part: Part) -> Planned | None:
-        """Rows of this part and the prior, where they need no path."""
-        if not self.direct:
+    def of_parts(self, parts: Sequence[Part]) -> Planned | None:
+        """Rows of these parts and the prior, where they need no path."""
+        if not parts or not self.direct:
             return None
-        search = Search(self.target)
-        search.add_parts([Prior(), part])
-        search.draw(self.rng, N_TRIED)
-        return self.without_path(search, None)
+        search = Search(self.target, self.rng)
+        search.add_and_draw([Prior(), *parts])
+        return self.without_path(search)
 
 
 def look(
@@ -334,22 +326,23 @@ def look(
 
     With ``blended`` also a blend that needs no path, if there is one, to hold a run against.
     """
-    given = given_reference(prepared, block, settings, rng)
+    target = Target(prepared, block)
+    given = given_reference(target, settings, rng)
     if given is not None:
         return None, replace(given, funnel=None), None
-    seen = look_around(prepared, block, settings, rng, even=False)
-    search = searched(Target(prepared, block), seen, settings, rng, alone=True)
+    seen = look_around(target, settings, rng, even=False)
+    search = searched(target, seen, settings, rng, alone=True)
     blend, [own] = None, rng.spawn(1)
     if blended:  # a run is the same with it or without
         with suppress(np.linalg.LinAlgError):
-            blend = Planner(search.target, settings, own).held_against(seen)
+            blend = Planner(target, settings, own).held_against(seen)
     return seen.stages, components_of(search), blend
 
 
 def blend_from_prior(prepared: Prepared, block: Block, rng: np.random.Generator) -> Blend | None:
     """A blend that needs no path, if there is one, from rows of the prior that moved by a block."""
-    settings = RunSettings()
-    if given_reference(prepared, block, settings, rng) is not None:
+    target, settings = Target(prepared, block), RunSettings()
+    if given_reference(target, settings, rng) is not None:
         return None
-    seen = look_around(prepared, block, settings, rng, even=False)
-    return Planner(Target(prepared, block), settings, rng).held_against(seen)
+    seen = look_around(target, settings, rng, even=False)
+    return Planner(target, settings, rng).held_against(seen)

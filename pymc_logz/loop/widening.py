@@ -1,37 +1,35 @@
-"""The rounds: parts are proposed, blended and tried, and what they do not explain is a part."""
+"""The rounds: parts are proposed, blended and tried, and what they do not explain is a part.
+
+What comes of them is a blend to draw from, or components that a path starts from.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import reduce
 from itertools import islice
 
 import numpy as np
 
 from pymc_logz.loop.frozen import Planned
-from pymc_logz.loop.lacking_modes import lacking_modes, modes_of_heavy, tops_of_prior
 from pymc_logz.loop.looking import Look
+from pymc_logz.loop.search import OF_CLIMBS, Search, fitted_components
 from pymc_logz.models.density import draw_posterior
 from pymc_logz.models.known_priors import normal_columns
-from pymc_logz.paths.funnels import Funnel, fitted_funnel
+from pymc_logz.paths.elliptical import Clusters, Elliptical
+from pymc_logz.paths.funnels import Funnel
 from pymc_logz.pilot.settings import RunSettings
-from pymc_logz.references.blend import AT_ONCE, N_ROWS, N_STARTS, Component, Part, Prior, Target
+from pymc_logz.references.blend import AT_ONCE, N_STARTS, Component, Part, Prior, Target
 from pymc_logz.references.conditional import conditional_normal, has_conditional_normals
 from pymc_logz.references.directions import independent_directions
 from pymc_logz.references.modes import MAX_DIMS, followed
-from pymc_logz.references.reference import look_at_prior
-from pymc_logz.references.search import Search, fitted_components
+from pymc_logz.references.reference import Reference, components_in_words, funnel_of
 from pymc_logz.runners.anneal import merge
-from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import is_shown
 
 LEAST = 0.01
 """Effective share of rows of components below which rows are annealed from the prior: the ends of
 their path would be further apart than the prior's as a rule."""
-N_TRIED = N_ROWS[0]
-"""Rows of a blend in each round."""
 OF_MODE = "a Student-t with the curvature at the mode"
-
-Way = Callable[[Target, np.ndarray, np.random.Generator], Part | None]
-"""From rows (n, d) of the posterior, as far as it is known, to a density or nothing."""
 
 
 def searched(
@@ -49,30 +47,27 @@ def searched(
     It begins with the parts of what was ``tried`` before, and did not hold, and with ``more``.
     With ``alone`` nothing but components in the coordinates of the look is proposed.
     """
-    search, known = Search(target), look.restored(look.position)
-    proposers = iter(() if alone else proposed(search, rng))
-    blend = tried.blend if tried is not None else None
-    parts = blend.parts if blend is not None else ()
+    search, known = Search(target, rng, look), look.restored(look.position)
+    proposers = iter(() if alone else proposed(search))
+    parts = tried.blend.parts if tried and tried.blend else ()
     search.add_parts([Prior(), *(part for part in parts if not isinstance(part, Prior)), *more])
-    search.add_parts(first_components(target.block, look, known, settings, rng))
+    search.add_parts(first_components(search, look, known, settings))
     search.add_witnesses(target(known[rng.permutation(len(known))[:AT_ONCE]]))
-    search.draw(rng, N_TRIED)
+    search.draw()
     if settings.asks_for("laplace") and search.effective_share(search.shares()) > LEAST:
         return search
-    search.tops = tops_of_prior(search, look, rng)
-    add_modes(search, lacking_modes(search, look, rng, search.shares()), rng)
-    if tried is not None and blend is not None and tried.ran:
-        add_modes(search, modes_of_heavy(search, look, reduce(merge, tried.ran), rng), rng)
+    search.climb()
+    search.add_and_draw(search.lacking_modes(search.shares()))
+    if tried and tried.blend and tried.ran:
+        search.add_and_draw(search.modes_of_heavy(reduce(merge, tried.ran)))
     # what is fitted to rows says nothing of where they did not get, the narrow end of a funnel or
     # far tails, and seems even without it
     search.add_parts([*islice(proposers, 1)])
-    widen(search, proposers, look.funnel, rng)
+    widen(search, proposers, look.funnel)
     return search
 
 
-def widen(
-    search: Search, proposers: Iterator[Part], funnel: Funnel | None, rng: np.random.Generator
-) -> None:
+def widen(search: Search, proposers: Iterator[Part], funnel: Funnel | None) -> None:
     """Rounds of fresh rows, after each of which what they do not explain becomes a part.
 
     There are eight at most, and fewer once the effective share of the rows is above a half. Below a
@@ -81,30 +76,31 @@ def widen(
     """
     refitted_at, fewest = 0.0, len(search.witnesses.position) + 1
     for _ in range(8):
-        search.draw(rng, N_TRIED)
+        search.draw()
         shares = search.shares()
         even = search.effective_share(shares)
         left, more = search.unexplained(shares), list[Part]()
         if 0 < len(left) < fewest:
             fewest = len(left)
-            more += fitted_components(left, len(left), funnel, rng)
+            more += fitted_components(left, len(left), funnel, search.rng)
         if even > 0.5 and not more:
             return
         if even > 1.2 * refitted_at:
             refitted_at = even
-            more += fitted_components(*search.known(rng), funnel, rng)
+            more += fitted_components(*search.known(), funnel, search.rng)
         if even < 0.1 or not more:
             more += islice(proposers, 1)
         if not more:
             return
         search.add_parts(more)
-    search.draw(rng, N_TRIED)
+    search.draw()
 
 
 def first_components(
-    block: Block, look: Look, known: np.ndarray, settings: RunSettings, rng: np.random.Generator
+    search: Search, look: Look, known: np.ndarray, settings: RunSettings
 ) -> list[Component]:
     """Components that are fitted to rows of the look, or have the curvature at the mode."""
+    block = search.target.block
     # without a gradient a mode is not looked for, and what is fitted to the rows is taken
     if settings.asks_for("laplace") and block.follows_whole_gradient:
         # in many dimensions each takes a large matrix
@@ -115,38 +111,76 @@ def first_components(
     # of a further look at a population, one block of moves later, a half is new
     assert look.stages.end is not None
     n_first = len(look.stages.end)
-    return fitted_components(known, (n_first + len(known)) / 2, look.funnel, rng)
+    return fitted_components(known, (n_first + len(known)) / 2, look.funnel, search.rng)
 
 
-def proposed(search: Search, rng: np.random.Generator) -> Iterator[Part]:
+def proposed(search: Search) -> Iterator[Part]:
     """Further densities, each made when it is asked for, of what is known by then."""
-    ways: list[Way] = [independent_directions, conditional_normal]
+    ways: list[Callable[..., Part | None]] = [independent_directions, conditional_normal]
     prepared = search.target.prepared
     if has_conditional_normals(prepared) and normal_columns(prepared.flat).size < prepared.n_dims:
         ways.reverse()  # others, as spreads are, may decide how narrow normal ones are
     for make in ways:
-        part = make(search.target, search.known(rng)[0], rng)
+        part = make(search.target, search.known()[0], search.rng)
         if part is not None:
             yield part
 
 
-def add_draws(search: Search, rng: np.random.Generator) -> bool:
+def add_draws(search: Search) -> bool:
     """Draws of ``pm.sample``, and what is fitted to them; whether there are any."""
-    target = search.target
+    target, rng = search.target, search.rng
     if (drawn := draw_posterior(target.prepared, rng, is_shown())) is None:
         return False
     rows, n_gradients = drawn
     target.block.work.add(n_gradients)
     # few rows of a pilot that did not get far look like a funnel where there is none
-    funnel = fitted_funnel(rows, look_at_prior(target.prepared, rng))
+    funnel = funnel_of(target.prepared, rows, rng)
     search.add_parts([*fitted_components(rows, len(rows), funnel, rng)])
     search.add_witnesses(target(rows[rng.permutation(len(rows))[:AT_ONCE]]))
-    search.draw(rng, N_TRIED)
-    widen(search, proposed(search, rng), funnel, rng)
+    search.draw()
+    widen(search, proposed(search), funnel)
     return True
 
 
-def add_modes(search: Search, more: Sequence[Part], rng: np.random.Generator) -> None:
-    """Components at modes that were lacking, and rows of the next blend."""
-    search.add_parts(more)
-    search.draw(rng, N_TRIED)
+def components_of(search: Search) -> Reference:
+    """Components of the coordinates whose blend with the prior has the most even weights.
+
+    The prior takes no more temperatures where theirs are very uneven, unless there are modes which
+    particles from the prior did not end in.
+    """
+    best = Reference("prior", "no components were found that explain the particles from the prior")
+    most = LEAST**2 if any(part.what == OF_CLIMBS for part in search.parts) else LEAST
+    is_prior = np.array([isinstance(part, Prior) for part in search.parts])
+    # a nested approximation is a part of several, and has been tried
+    single = [
+        part if isinstance(part, Component) and isinstance(part.density, Elliptical) else None
+        for part in search.parts
+    ]
+    funnels = {id(one.funnel): one.funnel for one in single if one}
+    for funnel in funnels.values():
+        own = [one is not None and one.funnel is funnel for one in single]
+        shares = search.shares(is_prior | np.array(own))
+        even = search.effective_share(shares)
+        best = replace(best, funnel=best.funnel or funnel)
+        if even <= most:
+            continue
+        most = even
+        chosen = shares * np.array(own)
+        best = learned(search, chosen, funnel, even)
+    return best
+
+
+def learned(search: Search, shares: np.ndarray, funnel: Funnel | None, even: float) -> Reference:
+    """Components of a search, in these shares, as a reference."""
+    pairs = zip(search.parts, shares, strict=True)
+    parts = [part for part, share in pairs if isinstance(part, Component) and share]
+    components = tuple(part.density for part in parts if isinstance(part.density, Elliptical))
+    fit = Clusters(components, shares[shares > 0])
+    taken = "laplace" if all(part.what == OF_MODE for part in parts) else "learned"
+    shape = " in the coordinates of a funnel" if funnel else ""
+    reason = (
+        f"{components_in_words(len(components))}{shape} explain the particles that walked from the "
+        f"prior with an effective share of {even:.2g}"
+    )
+    prior, share = search.target.prepared.prior, 1 - float(fit.shares.sum())
+    return Reference.of_components(taken, reason, prior, fit, share, funnel, even)

@@ -123,8 +123,7 @@ def run_between(
             )
         start = _anneal_other(flat, of_other, call)
         block = start.block(call)
-        rows = block.path.sample_reference(rngs.pilot, n_followed(block))
-        stages = walk(block, settings, rows, rngs.pilot)
+        stages = walk(block, settings, rngs.pilot)
         planned, _ = refine(block, settings, stages, rngs.pilot, FROM_MODEL)
         watch.seconds["compile_time"] = 0.0
         watch.end("tuning_time", block.work)

@@ -5,14 +5,15 @@ sequential Monte Carlo sampler, and leaves a list of stages, and rows near the t
 that is run with fresh rows is a refinement of that list, or starts from a fit to those rows.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import gcd
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from scipy.special import stdtrit
 
-from pymc_logz.errors import PilotError
-from pymc_logz.kernels.base import Kernel, KernelState, Move
+from pymc_logz.errors import PilotError, warn
+from pymc_logz.kernels.base import KernelState, Move
 from pymc_logz.kernels.tuning import corrected_step_size
 from pymc_logz.paths.schedules import betas_between, next_beta
 from pymc_logz.pilot.scales import centred, population_correlation, population_scale
@@ -20,7 +21,10 @@ from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.arrays import rows_of
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import shown_pilot
-from pymc_logz.weights import log_mean, normalise, systematic_resample
+from pymc_logz.weights import ALPHA, log_mean, normalise, relative, systematic_resample
+
+if TYPE_CHECKING:
+    from pymc_logz.pilot.settings import RunSettings
 
 MOVES_BETWEEN_LOOKS = 3
 """Moves after which a population is looked at: more are often more than it needs."""
@@ -78,6 +82,35 @@ class Stages:
         coordinate = np.interp(betas, betas_between(self.betas, fine), fine)
         return self._at(betas, coordinate)
 
+    def islands_log_z(self) -> tuple[float, float]:
+        """Log Z of all islands together, and its error, in nats."""
+        assert self.log_z is not None
+        island, n = relative(self.log_z), self.log_z.size
+        error = island.std(ddof=1) / island.mean() / np.sqrt(n) if n > 1 else np.inf
+        return log_mean(self.log_z), float(error)
+
+    def exceeds(self, log_z: float, error: float) -> bool:
+        """Whether the rows found more than another log Z of the same reference, beyond chance.
+
+        They are resampled in islands, each of which has an unbiased Z of its own, however badly its
+        rows move; so their mean is above Z by chance only, which a t-test bounds. That it is below
+        says nothing.
+        """
+        if self.log_z is None or self.log_z.size < 2:
+            return False
+        own, own_error = self.islands_log_z()
+        limit = stdtrit(self.log_z.size - 1, 1 - ALPHA)
+        return bool(own - log_z > limit * np.hypot(own_error, error))
+
+    def warn_of_stuck(self, least: float = 0.1) -> None:
+        """Say where the rows hardly moved: a smaller share was accepted."""
+        if (betas := self.betas[self.acceptance_rate < least]).size:
+            warn(
+                f"particles hardly move at {betas.size} stages of the pilot, first at "
+                f"beta={betas[0]:.3g}: give the kernel a smaller step_size or leave it to the "
+                "pilot, use a larger tune, or kernel='slice'"
+            )
+
     def _at(self, betas: np.ndarray, coordinate: np.ndarray) -> Plan:
         stage = np.arange(self.betas.size)
         step_size = np.exp(np.interp(coordinate, stage, np.log(self.step_size)))
@@ -89,98 +122,178 @@ class Stages:
 
 @dataclass
 class Population:
-    """Equally weighted rows at one beta, and the settings found so far."""
+    """Equally weighted rows at one beta, what moves them, and the settings found so far."""
 
+    block: Block
+    rng: np.random.Generator
+    target_accept: float
     state: KernelState
     log_ratio: np.ndarray
+    """Empty before the first move."""
     step_size: float
     scale: np.ndarray
-    correlation: np.ndarray | None
-    acceptance_rate: float = np.nan
-    n_groups: int = 1
-    """Groups of rows next to each other, whose targets differ."""
-    n_parts: int = 1
-    """Parts, each some of a group, that are weighted, and resampled, apart."""
-    log_z: np.ndarray = field(default_factory=lambda: np.zeros(1))
+    n_parts: int
+    """Parts, each some of a group of the block's, that are weighted, and resampled, apart."""
+    log_z: np.ndarray
     """Log of the mean weight of each part so far, shape (n_parts,)."""
+    correlation: np.ndarray | None = None
+    acceptance_rate: float = np.nan
 
-    def weight(self, step: float) -> np.ndarray:
-        """Weights of a step in beta, of the same sum in each part, shape (n,)."""
+    @classmethod
+    def at(
+        cls, block: Block, start: np.ndarray, rng: np.random.Generator, target_accept: float
+    ) -> Self:
+        """Rows (n, d) that have not moved; they are resampled in four islands, or in groups."""
+        n_parts = gcd(4, len(start)) if block.n_groups == 1 else block.n_groups
+        step_size, scale = block.kernel.step_size or 0.5, block.kernel.scale
+        population = cls(
+            *(block, rng, target_accept, block.initial_state(start), np.empty(0), step_size),
+            scale=np.ones(start.shape[1]) * (1.0 if scale is None else scale),
+            n_parts=n_parts,
+            log_z=np.zeros(n_parts),
+        )
+        population.measure(np.full(len(start), 1.0 / len(start)))
+        return population
+
+    @property
+    def position(self) -> np.ndarray:
+        """Where the rows are, shape (n, d)."""
+        return np.asarray(self.state.position)
+
+    def reweight(self, step: float) -> None:
+        """Take a step in beta: count what it is worth, measure the weighted rows, resample."""
         log_weight = step * self.log_ratio.reshape(self.n_parts, -1)
+        self.log_z = self.log_z + [log_mean(part) for part in log_weight]
+        weight = self.weight(log_weight)
+        self.measure(weight)
+        self.resample(weight)
+
+    def weight(self, log_weight: np.ndarray) -> np.ndarray:
+        """Weights by parts (n_parts, k), of the same sum in each, shape (n,)."""
         # a part that is lost stays as it is
         lost = log_weight.max(axis=1, keepdims=True) == -np.inf
         return normalise(np.where(lost, 0.0, log_weight), axis=1).ravel() / self.n_parts
 
-    def count(self, step: float) -> None:
-        """Add what a step in beta is worth to the log Z of each part."""
-        log_weight = step * self.log_ratio.reshape(self.n_parts, -1)
-        self.log_z = self.log_z + np.array([log_mean(part) for part in log_weight])
-
-    def measure(self, kernel: Kernel, weight: np.ndarray) -> None:
+    def measure(self, weight: np.ndarray) -> None:
         """Take the scales, where the kernel leaves them open, from the weighted rows."""
-        if kernel.scale is not None:
+        if self.block.kernel.scale is not None:
             return
-        position = centred(np.asarray(self.state.position), weight, self.n_groups)
+        position = centred(self.position, weight, self.block.n_groups)
         self.scale = population_scale(position, weight, self.scale)
-        self.correlate(kernel, position, weight)
+        self.correlate(position, weight)
 
-    def correlate(
-        self, kernel: Kernel, position: np.ndarray, weight: np.ndarray | None = None
-    ) -> None:
+    def correlate(self, position: np.ndarray, weight: np.ndarray) -> None:
         """Take the correlations, where the kernel's scales are dense, from enough rows."""
-        if not kernel.dense:
-            return
-        n, d = position.shape
-        weight = np.full(n, 1.0 / n) if weight is None else weight
-        few = n < ROWS_TO_CORRELATE * d
-        self.correlation = np.eye(d) if few else population_correlation(position, weight)
+        if self.block.kernel.dense:
+            n, d = position.shape
+            few = n < ROWS_TO_CORRELATE * d
+            self.correlation = np.eye(d) if few else population_correlation(position, weight)
+
+    def resample(self, weight: np.ndarray) -> None:
+        """Replace the rows by rows of their part, drawn in proportion to their weight."""
+        n = weight.size // self.n_parts
+        parts = enumerate(np.split(weight, self.n_parts))
+        chosen = [i * n + systematic_resample(part, n, self.rng) for i, part in parts]
+        self.state = rows_of(self.state, np.concatenate(chosen))
+        self.log_ratio = self.log_ratio[np.concatenate(chosen)]
 
     def stage(self, beta: float) -> tuple[Any, ...]:
         """What is kept of it, in the order of `Stages`."""
         return beta, self.step_size, self.scale, self.correlation, self.acceptance_rate
+
+    def settle(self, beta: float, tune: int) -> None:
+        """Move at one beta, correcting the step size after each block.
+
+        Rows move until they are no longer where they were, ``tune`` times at most; more than that
+        only if the step size is still much too long: its acceptance rate is a tenth below the aim.
+        Above it, rows only move less than they could, which their correlation tells. Draws of the
+        reference need no moves but to find a step size.
+        """
+        kernel, start, is_reference = self.block.kernel, self.position, self.log_ratio.size == 0
+        n_looks, aim = -(-tune // MOVES_BETWEEN_LOOKS), kernel.acceptance_for(self.target_accept)
+        correlation = [1.0]
+        for i in range(n_looks + 16):
+            self.move(beta)
+            correlation.append(self.correlation_with(start))
+            # nothing may have moved yet: see `move`
+            good = self.acceptance_rate >= aim - 0.1
+            if not good and kernel.step_size is None:
+                continue
+            if is_reference or i + 1 >= n_looks or _forgot(correlation):
+                break
+
+    def move(self, beta: float) -> None:
+        """A few moves, and a correction of the step size."""
+        block = self.block
+        n_moves, scale = min(MOVES_BETWEEN_LOOKS, block.n_moves), self.scale
+        if self.correlation is not None:
+            scale = scale[:, None] * self.correlation
+        scale = np.tile(scale, (n_moves, *[1] * len(block.scale_shape)))
+        step_size = np.full(n_moves, self.step_size)
+        refreshment = block.kernel.refreshment_for(step_size)
+        if self.log_ratio.size == 0:  # not evaluated yet: see Block.initial_state
+            step_size[0], refreshment[0] = 0.0, 1.0
+        moves = Move(np.full(n_moves, beta), step_size, scale, refreshment)
+        self.state, trace = block.run(self.state, moves, self.rng)
+        if (shown := shown_pilot()) is not None:
+            shown.moved(n_moves)
+        last = trace.log_ratio[-1]
+        self.log_ratio = np.where(np.isnan(last), -np.inf, last)
+        moved = trace.acceptance_rate[step_size > 0]
+        if len(moved):
+            self.acceptance_rate = float(moved.mean())
+            self.step_size = corrected_step_size(
+                block.kernel, self.step_size, self.acceptance_rate, self.target_accept
+            )
+
+    def seen_at_target(self, n: int) -> np.ndarray:
+        """At least n rows at beta = 1, where the rows move on between one look and the next.
+
+        Moves follow the correlations of all rows that were seen, of which nothing is estimated.
+        """
+        seen = self.position
+        while len(seen) < n:
+            self.correlate(seen, np.full(len(seen), 1.0 / len(seen)))
+            self.move(1.0)
+            seen = np.concatenate([seen, self.position])
+        return seen
+
+    def correlation_with(self, before: np.ndarray) -> float:
+        """Largest correlation, over dimensions, of where rows were and are; 1 if stuck."""
+        alike = np.ones(len(before))
+        one, other = (centred(rows, alike, self.block.n_groups) for rows in (before, self.position))
+        one, other = one - one.mean(axis=0), other - other.mean(axis=0)
+        norm = np.sqrt((one**2).sum(axis=0) * (other**2).sum(axis=0))
+        product = (one * other).sum(axis=0)
+        return float(np.divide(product, norm, out=np.ones_like(norm), where=norm > 0).max())
 
 
 def run_pilot(
     block: Block,
     start: np.ndarray,
     rng: np.random.Generator,
+    settings: "RunSettings",
     *,
-    target_accept: float,
-    tune: int,
     n_target_rows: int = 0,
     max_stages: int = 500,
-    islands: int = 4,
 ) -> Stages:
     """Walk a resampled population from the reference to the target.
 
-    It starts at draws of the reference, shape (n, d), and makes at most ``tune`` moves at each
-    stage: rows move on when they are no longer where they were. At beta = 1 ``n_target_rows`` rows
-    are kept, from as many blocks of moves as it takes. The rows are resampled in ``islands``, as
-    many independent looks at the path.
+    It starts at draws of the reference, shape (n, d), and makes at most ``settings.tune`` moves at
+    each stage: rows move on when they are no longer where they were. At beta = 1 ``n_target_rows``
+    rows are kept, from as many blocks of moves as it takes.
 
     Raises
     ------
     PilotError
         If beta = 1 is out of reach.
     """
-    kernel = block.kernel
-    n_parts = gcd(islands, len(start)) if block.n_groups == 1 else block.n_groups
-    population = Population(
-        state=block.initial_state(start),
-        log_ratio=np.empty(0),
-        step_size=kernel.step_size or 0.5,
-        scale=np.ones(start.shape[1]) * (1.0 if kernel.scale is None else kernel.scale),
-        correlation=None,
-        n_groups=block.n_groups,
-        n_parts=n_parts,
-        log_z=np.zeros(n_parts),
-    )
-    population.measure(kernel, np.full(len(start), 1.0 / len(start)))
-    beta, mover = 0.0, _Mover(block, population, rng, target_accept)
-    mover.settle(beta, tune)
+    population, beta = Population.at(block, start, rng, settings.target_accept), 0.0
+    population.settle(beta, settings.tune)
     stages = [population.stage(beta)]
     while beta < 1.0:
-        beta_before, beta = beta, next_beta(population.log_ratio.reshape(n_parts, -1), beta)
+        log_ratio = population.log_ratio.reshape(population.n_parts, -1)
+        beta_before, beta = beta, next_beta(log_ratio, beta)
         if beta <= beta_before or len(stages) > max_stages:
             raise PilotError(
                 f"the pilot stopped at beta={beta_before:.3g} after {len(stages)} stages: the "
@@ -188,15 +301,12 @@ def run_pilot(
                 "a higher target_accept, a larger tune, reference='laplace', or a prior closer to "
                 "the data"
             )
-        population.count(beta - beta_before)
-        weight = population.weight(beta - beta_before)
-        population.measure(kernel, weight)
-        resample(population, weight, rng)
-        mover.settle(beta, tune)
+        population.reweight(beta - beta_before)
+        population.settle(beta, settings.tune)
         stages.append(population.stage(beta))
         if (shown := shown_pilot()) is not None:
             shown.reached(beta)
-    rows = mover.target_rows(n_target_rows)
+    rows = population.seen_at_target(n_target_rows) if n_target_rows else None
     stages[-1] = population.stage(beta)
     betas, step_size, scale, correlation, acceptance_rate = zip(*stages, strict=True)
     return Stages(
@@ -205,91 +315,10 @@ def run_pilot(
         np.stack(scale),
         None if population.correlation is None else np.stack(correlation),
         np.array(acceptance_rate),
-        end=np.asarray(population.state.position),
+        end=population.position,
         log_z=population.log_z,
         rows=rows,
     )
-
-
-def resample(population: Population, weight: np.ndarray, rng: np.random.Generator) -> None:
-    """Replace the rows by rows of their part, drawn in proportion to their weight."""
-    parts = np.split(weight, population.n_parts)
-    n = weight.size // population.n_parts
-    chosen = np.concatenate(
-        [i * n + systematic_resample(part, n, rng) for i, part in enumerate(parts)]
-    )
-    population.state = rows_of(population.state, chosen)
-    population.log_ratio = population.log_ratio[chosen]
-
-
-@dataclass(frozen=True)
-class _Mover:
-    """Moves a population, and corrects its step size."""
-
-    block: Block
-    population: Population
-    rng: np.random.Generator
-    target_accept: float
-
-    def settle(self, beta: float, tune: int) -> None:
-        """Move the population at one beta, correcting its step size after each block.
-
-        It moves until its rows are no longer where they were, for ``tune`` moves at most; for
-        longer than that only if the step size is still much too long: its acceptance rate is a
-        tenth below the aim. Above it, rows only move less than they could, which their correlation
-        tells. Draws of the reference need no moves but to find a step size.
-        """
-        population, kernel = self.population, self.block.kernel
-        n_looks, aim = -(-tune // MOVES_BETWEEN_LOOKS), kernel.acceptance_for(self.target_accept)
-        start, is_reference = np.asarray(population.state.position), population.log_ratio.size == 0
-        correlation = [1.0]
-        for i in range(n_looks + 16):
-            self.move(beta)
-            correlation.append(correlation_with(start, population))
-            # nothing may have moved yet: see `move`
-            good = population.acceptance_rate >= aim - 0.1
-            if not good and kernel.step_size is None:
-                continue
-            if is_reference or i + 1 >= n_looks or _forgot(correlation):
-                break
-
-    def move(self, beta: float) -> None:
-        """A few moves of the population, and a correction of its step size."""
-        block, population = self.block, self.population
-        n_moves, scale = min(MOVES_BETWEEN_LOOKS, block.n_moves), population.scale
-        if population.correlation is not None:
-            scale = scale[:, None] * population.correlation
-        scale = np.tile(scale, (n_moves, *[1] * len(block.scale_shape)))
-        step_size = np.full(n_moves, population.step_size)
-        refreshment = block.kernel.refreshment_for(step_size)
-        if population.log_ratio.size == 0:  # not evaluated yet: see Block.initial_state
-            step_size[0], refreshment[0] = 0.0, 1.0
-        moves = Move(np.full(n_moves, beta), step_size, scale, refreshment)
-        population.state, trace = block.run(population.state, moves, self.rng)
-        if (shown := shown_pilot()) is not None:
-            shown.moved(n_moves)
-        last = trace.log_ratio[-1]
-        population.log_ratio = np.where(np.isnan(last), -np.inf, last)
-        moved = trace.acceptance_rate[step_size > 0]
-        if len(moved):
-            population.acceptance_rate = float(moved.mean())
-            population.step_size = corrected_step_size(
-                block.kernel, population.step_size, population.acceptance_rate, self.target_accept
-            )
-
-    def target_rows(self, n: int) -> np.ndarray | None:
-        """At least n rows at beta = 1, where the population moves on between one look and the next.
-
-        Moves follow the correlations of all rows that were seen, of which nothing is estimated.
-        """
-        if not n:
-            return None
-        seen = np.asarray(self.population.state.position)
-        while len(seen) < n:
-            self.population.correlate(self.block.kernel, seen)
-            self.move(1.0)
-            seen = np.concatenate([seen, np.asarray(self.population.state.position)])
-        return seen
 
 
 def _forgot(correlation: list[float], enough: float = 0.5, slow: float = 0.9) -> bool:
@@ -301,14 +330,3 @@ def _forgot(correlation: list[float], enough: float = 0.5, slow: float = 0.9) ->
     now = correlation[-1]
     stays = len(correlation) > 3 and now > slow * correlation[-2] > slow**2 * correlation[-3]
     return now <= enough or stays
-
-
-def correlation_with(before: np.ndarray, population: Population) -> float:
-    """Largest correlation, over dimensions, of where rows were and where they are; 1 if stuck."""
-    now = np.asarray(population.state.position)
-    alike = np.ones(len(now))
-    one, other = (centred(rows, alike, population.n_groups) for rows in (before, now))
-    one, other = one - one.mean(axis=0), other - other.mean(axis=0)
-    norm = np.sqrt((one**2).sum(axis=0) * (other**2).sum(axis=0))
-    product = (one * other).sum(axis=0)
-    return float(np.divide(product, norm, out=np.ones_like(norm), where=norm > 0).max())

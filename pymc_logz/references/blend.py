@@ -34,15 +34,37 @@ class Evaluated(NamedTuple):
     """Of the normalised prior, shape (n,)."""
     log_target: np.ndarray
     """Shape (n,); -inf in place of NaN."""
-    score: np.ndarray
-    """Gradient of the log target, shape (n, d); zeros without gradients."""
+    log_parts: np.ndarray
+    """By K parts of a blend, as far as these are asked for, shape (K, n); -inf in place of NaN."""
     n_nan: int = 0
     """How many log targets were NaN."""
 
     def chosen(self, which: np.ndarray | slice) -> "Evaluated":
         """Some of them."""
-        log_prior, log_target = self.log_prior[which], self.log_target[which]
-        return Evaluated(self.position[which], log_prior, log_target, self.score[which])
+        return Evaluated(
+            self.position[which],
+            self.log_prior[which],
+            self.log_target[which],
+            self.log_parts[:, which],
+            self.n_nan,
+        )
+
+    def by(self, parts: "Sequence[Part]", target: "Target") -> "Evaluated":
+        """The same with densities by more parts."""
+        if not len(self.position):
+            return self._replace(log_parts=np.empty((len(self.log_parts) + len(parts), 0)))
+        found = [one.log_density_of(target, self.position, self.log_prior) for one in parts]
+        known = np.where(np.isnan(found), -np.inf, found)
+        return self._replace(log_parts=np.concatenate([self.log_parts, known]))
+
+    def joined(self, other: "Evaluated") -> "Evaluated":
+        """These rows, and then others."""
+        return Evaluated(
+            np.concatenate([self.position, other.position]),
+            np.concatenate([self.log_prior, other.log_prior]),
+            np.concatenate([self.log_target, other.log_target]),
+            np.concatenate([self.log_parts, other.log_parts], axis=1),
+        )
 
 
 class Moving:
@@ -71,22 +93,16 @@ class Target:
     block: Block
     """On the path from the prior, where the model is evaluated and evaluations are counted."""
 
-    @property
-    def log_prior_mass(self) -> float:
-        """Log of the integral of the prior: below 0 where a transform cuts part of it off."""
-        return self.prepared.prior.log_share()[0]
-
     def __call__(self, rows: np.ndarray) -> Evaluated:
         """Rows (n, d) with their densities."""
         found = self.block.evaluated(rows)
-        log_prior = found.log_reference - self.log_prior_mass
+        # of which a transform may cut part off
+        log_prior = found.log_reference - self.prepared.prior.log_share()[0]
         with np.errstate(invalid="ignore"):
             log_target = log_prior + found.log_ratio
-            score = found.grad_log_reference + found.grad_log_ratio
         is_nan = np.isnan(log_target)
-        return Evaluated(
-            rows, log_prior, np.where(is_nan, -np.inf, log_target), score, int(is_nan.sum())
-        )
+        log_target, log_parts = np.where(is_nan, -np.inf, log_target), np.empty((0, len(rows)))
+        return Evaluated(rows, log_prior, log_target, log_parts, int(is_nan.sum()))
 
 
 Drawn = tuple[np.ndarray, np.ndarray | None]
@@ -155,16 +171,12 @@ class Blend:
     tries: int = 1
     """Rows that each one is chosen from, in proportion to their weights."""
 
-    def draw(
-        self, target: Target, rng: np.random.Generator, n: int
-    ) -> tuple[Evaluated, np.ndarray]:
+    def draw(self, target: Target, rng: np.random.Generator, n: int) -> Evaluated:
         """Rows in the shares of the parts, to within one row, in random order; see `drawn`."""
         level = (rng.permutation(n) + rng.random(n)) / max(n, 1)
         origin = np.searchsorted(np.cumsum(self.shares[:-1]), level, side="right")
         counts = np.bincount(origin, minlength=len(self.parts))
-        seen, log_parts = drawn(self.parts, target, rng, counts)
-        order = rng.permutation(n)
-        return seen.chosen(order)._replace(n_nan=seen.n_nan), log_parts[:, order]
+        return drawn(self.parts, target, rng, counts).chosen(rng.permutation(n))
 
     def weighted(
         self,
@@ -183,14 +195,15 @@ class Blend:
         sizes = [min(size, n - first) for first in range(0, n, size)]
         parts = []
         for k in sizes:
-            parts.append(self._portion(target, rng, k))
+            parts.append(self.weigh(self.draw(target, rng, k * self.tries), rng))
             if report is not None:
                 report(k / n)
         return reduce(merge, parts)
 
-    def _portion(self, target: Target, rng: np.random.Generator, n: int) -> Annealed:
-        seen, log_parts = self.draw(target, rng, n * self.tries)
-        log_q = log_blend(log_parts, self.shares)
+    def weigh(self, seen: Evaluated, rng: np.random.Generator) -> Annealed:
+        """One of each ``tries`` rows that were drawn, by their weights."""
+        n = len(seen.position) // self.tries
+        log_q = log_blend(seen.log_parts, self.shares)
         with np.errstate(invalid="ignore"):  # where no part has a density there is no target
             each = np.where(np.isneginf(seen.log_target), -np.inf, seen.log_target - log_q)
         each = each.reshape(n, self.tries)
@@ -207,7 +220,6 @@ class Blend:
             stage_acceptance_rate=np.full(2, np.nan),
             stage_mean_log_ratio=np.array([each.mean(), np.nan]),
             stage_weight_ess=np.array([n, weight_ess(log_weight)]),
-            score=seen.score[chosen],
         )
 
     def in_words(self) -> str:
@@ -219,18 +231,10 @@ class Blend:
         return ", ".join(f"{share:.0%} {what}" for what, share in ordered)
 
 
-def densities(
-    parts: Sequence[Part], target: Target, rows: np.ndarray, log_prior: np.ndarray
-) -> np.ndarray:
-    """Log density of rows (n, d) by each part, shape (K, n); -inf in place of NaN."""
-    found = np.array([part.log_density_of(target, rows, log_prior) for part in parts])
-    return np.where(np.isnan(found), -np.inf, found)
-
-
 def drawn(
     parts: Sequence[Part], target: Target, rng: np.random.Generator, counts: np.ndarray
-) -> tuple[Evaluated, np.ndarray]:
-    """So many rows of each of K parts, one part after the other, and densities as of `densities`.
+) -> Evaluated:
+    """So many rows of each of K parts, one part after the other, with their densities by all.
 
     What a part knows of its own rows is not computed again.
     """
@@ -244,7 +248,7 @@ def drawn(
             target, seen.position[others], seen.log_prior[others]
         )
         found[k, ~others] = own
-    return seen, np.where(np.isnan(found), -np.inf, found)
+    return seen._replace(log_parts=np.where(np.isnan(found), -np.inf, found))
 
 
 def log_blend(log_parts: np.ndarray, shares: np.ndarray) -> np.ndarray:

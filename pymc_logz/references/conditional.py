@@ -10,7 +10,6 @@ dimensions.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import NamedTuple
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
@@ -158,8 +157,7 @@ def conditional_normal(
     the density of the others; Cornuet, Marin, Mira & Robert (2012), arXiv 0907.1254, for weights of
     all rounds together.
     """
-    prepared, block = target.prepared, target.block
-    parts = Conditionals.of_normal_entries(prepared.flat, block)
+    prepared, parts = target.prepared, Conditionals.of_normal_entries(target)
     if parts is None or not has_conditional_normals(prepared):
         return None
     parts = without_factors(parts, rows)
@@ -210,15 +208,6 @@ def explored_enough(
         if ess > enough * len(fit.shares):
             break
     return found
-
-
-class Explored(NamedTuple):
-    """What is known of the entries that are not normal, after a round."""
-
-    places: np.ndarray  # Settings of them, shape (k, m).
-    log_weight: np.ndarray  # Log weights that make them draws of the posterior, shape (k,).
-    known: Known  # Conditional modes of the normal entries.
-    scale: np.ndarray  # Their rough standard deviations, shape (n,).
 
 
 def without_factors(
@@ -293,11 +282,13 @@ def explored(
     rng: np.random.Generator,
     peaks: Sequence[Peak] = (),
     n_rounds: int = 6,
-) -> Iterator[Explored]:
+) -> Iterator[tuple[np.ndarray, np.ndarray, Known, np.ndarray]]:
     """All that is known after each round, by adaptive multiple importance sampling.
 
     Rounds of n settings start from entries of rows that are known, ``outer`` (N, m) and ``inner``
-    (N, d - m), from draws of the prior (k, m), and from peaks.
+    (N, d - m), from draws of the prior (k, m), and from peaks. After each there are settings of the
+    entries that are not normal, log weights that make them draws of the posterior, conditional
+    modes of the normal entries, and rough standard deviations of these.
     """
     scale, known = spread_of(inner), Known(outer, inner)
     first = fitted_clusters(outer, len(outer), rng)
@@ -326,7 +317,7 @@ def explored(
         alive = np.isfinite(log_marginal)
         if alive.any():
             known = Known(places[alive], modes[alive])
-        yield Explored(places, log_weight, known, scale)
+        yield places, log_weight, known, scale
         if not alive.any():
             return
         chosen = places[resampled(log_weight, rng, len(places))]

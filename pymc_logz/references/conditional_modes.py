@@ -6,9 +6,8 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.known_priors import normal_columns
-from pymc_logz.references.blend import N_ROWS
+from pymc_logz.references.blend import N_ROWS, Target
 from pymc_logz.references.matrices import Matrices, Whole, matrices_of
 from pymc_logz.runners.block import Block
 from pymc_logz.weights import NEGLIGIBLE, TOLERANCE
@@ -48,8 +47,9 @@ class Conditionals:
     """Whether the two sides of a mode are told apart."""
 
     @classmethod
-    def of_normal_entries(cls, flat: FlatModel, block: Block) -> Self | None:
+    def of_normal_entries(cls, target: Target) -> Self | None:
         """Those that are normal in the prior, given the others; None if nothing can be climbed."""
+        flat, block = target.prepared.flat, target.block
         if flat.sites or not block.follows_whole_gradient:
             return None
         inner = normal_columns(flat)

@@ -11,9 +11,8 @@ from scipy.spatial import KDTree
 from pymc_logz.models.context import n_affordable
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.elliptical import Elliptical
-from pymc_logz.references.blend import N_ROWS, N_STARTS
+from pymc_logz.references.blend import N_ROWS, N_STARTS, Target
 from pymc_logz.references.conditional_modes import Conditionals, Modes
-from pymc_logz.runners.block import Block
 from pymc_logz.runners.climb import climbed
 
 MAX_OTHERS = 6
@@ -88,17 +87,15 @@ class Start(NamedTuple):
         return self.peaks[0]
 
 
-def highest_marginal(
-    prepared: Prepared, block: Block, rng: np.random.Generator, n_prior: int = 128
-) -> Start | None:
+def highest_marginal(target: Target, rng: np.random.Generator, n_prior: int = 128) -> Start | None:
     """The peak of a latent Gaussian model; None where there are no normal entries, or no peak.
 
     It is climbed to from the first draws of the prior; so many more are there to look from.
     """
-    parts = Conditionals.of_normal_entries(prepared.flat, block)
+    parts = Conditionals.of_normal_entries(target)
     if parts is None or not parts.inner.size or parts.outer.size > MAX_OTHERS:
         return None
-    prior = prepared.prior(rng, N_STARTS + n_prior)
+    prior = target.prepared.prior(rng, N_STARTS + n_prior)
     scale = np.clip(prior[:, parts.inner].std(axis=0), *FIRST_SCALE)
     first, prior = prior[:N_STARTS], prior[N_STARTS:]
     parts = parts.with_zeros(first[: N_STARTS // 2], scale)

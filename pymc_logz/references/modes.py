@@ -4,6 +4,7 @@ A resampled population loses a mode whose share is small on the way, however lar
 Rows that climb are never resampled: whichever basin holds a row of the prior is found.
 """
 
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -103,18 +104,14 @@ def followed(block: Block, rows: np.ndarray, scale: np.ndarray) -> list[Mode]:
         better = heights[each, best] > value[going]
         rows[going[better]] = tried[each, best][better]
         going = going[better]
-    order = [int(k) for k in np.argsort(-value) if np.isfinite(value[k])]
-    modes = (_mode(rows[k], precision[k]) for k in order)
-    return [one for one in modes if one is not None]
-
-
-def _mode(row: np.ndarray, precision: np.ndarray) -> Mode | None:
-    """The mode at a row; None where its curvatures are too far apart for a matrix of floats."""
-    try:
-        factor = np.linalg.cholesky(np.linalg.inv(precision))
-    except np.linalg.LinAlgError:
-        return None
-    return Mode(Elliptical(row, factor).with_heavy_tails(), precision)
+    modes = list[Mode]()
+    for k in np.argsort(-value):
+        # curvatures may be too far apart for a matrix of floats
+        with suppress(np.linalg.LinAlgError):
+            if np.isfinite(value[k]):
+                factor = np.linalg.cholesky(np.linalg.inv(precision[k]))
+                modes.append(Mode(Elliptical(rows[k], factor).with_heavy_tails(), precision[k]))
+    return modes
 
 
 def _joined(block: Block, mode: Elliptical, rows: np.ndarray, height: np.ndarray) -> np.ndarray:

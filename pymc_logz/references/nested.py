@@ -11,7 +11,6 @@ import numpy as np
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.elliptical import Clusters, Elliptical, fitted_clusters
 from pymc_logz.paths.funnels import Funnel
-from pymc_logz.paths.mixture import Mixture
 from pymc_logz.references.blend import AT_ONCE, N_ROWS, Blend, Component, Prior, Target
 from pymc_logz.references.conditional import (
     INNER_INFLATION,
@@ -29,12 +28,12 @@ from pymc_logz.references.marginal_peaks import Known, Peak, Start
 from pymc_logz.references.matrices import Bands
 from pymc_logz.references.modes import furthest
 from pymc_logz.references.nested_map import fitted_map
-from pymc_logz.references.reference import MAX_SHARE_ERROR, PRIOR_SHARE, Reference, whitened_draws
+from pymc_logz.references.reference import PRIOR_SHARE, Reference
 from pymc_logz.runners.climb import towards_data
 from pymc_logz.weights import NEGLIGIBLE, log_mean, resampled, weight_ess
 
-PLACES = (0.9, 1.25, 1.8, 3.0)
-"""Where the marginal density is looked at beyond the map, in units of its reach."""
+PLACES = (0.0, 0.9, 1.25, 1.8, 3.0)
+"""Where the marginal density is looked at, the peak first, in units of the map's reach."""
 OF_NESTED = "nested Laplace approximations"
 APART = 3.0
 """Standard deviations between two conditional modes that are not the same."""
@@ -42,14 +41,14 @@ APART = 3.0
 
 def conditional_at_peak(
     prepared: Prepared, start: Start, rng: np.random.Generator, n_known: int = 64
-) -> ConditionalNormal | None:
+) -> list[ConditionalNormal]:
     """Conditional normals, so that each row has its own mode of the normal entries.
 
-    None where these are too many for whole matrices, or other modes show.
+    There are none where these are too many for whole matrices, or other modes show.
     """
     parts, ends, peak = start.parts, start.ends, start.peak
     if parts.inner.size > MAX_INNER and not isinstance(parts.matrices, Bands):
-        return None
+        return []
     m, usual = parts.outer.size, np.tile(peak.inner, (len(ends), 1))
     scale, factors = parts.scale_of(peak.precision), parts.matrices.factors(peak.precision[None])
     known = Known(peak.outer[None], peak.inner[None])
@@ -62,19 +61,18 @@ def conditional_at_peak(
         fresh, n = start.prior[:, parts.outer], n_places(parts, prepared.flat)
         found = explored_enough(parts, outer, inner, fresh, rng, n, start.peaks)
         if found is None:
-            return None
+            return []
         part, log_z = found
     outer = ends[:, parts.outer]
     one, other = (parts.modes(outer, inner, scale) for inner in (ends[:, parts.inner], usual))
     if np.any(_are_apart(parts, one, other)):
-        return None
+        return []
     if part.fit is not None:
         volume = np.linalg.slogdet(peak.factor)[1]
-        outer, there = start.outer, start.seen.log_marginal + volume
-        own = log_z + part.fit.log_density_of(outer) + volume
-        if _is_missed(there, own, log_z):
-            return None
-    return part
+        own = log_z + part.fit.log_density_of(start.outer) + volume
+        if _is_missed(start.seen.log_marginal + volume, own, log_z):
+            return []
+    return [part]
 
 
 def has_one_mode(start: Start, rng: np.random.Generator, n_halves: int = 16) -> bool:
@@ -121,10 +119,7 @@ def nested_laplace(
     3.2 for the density of the outer entries. Here it is no approximation of the posterior but a
     proposal, which weights correct.
     """
-    prior, parts = target.prepared.prior, start.parts
-    log_mass, error = prior.log_share()
-    if error > MAX_SHARE_ERROR:
-        return None
+    parts = start.parts
     found = _followed(parts, start.peak, rng)
     if found is None:
         return None
@@ -144,8 +139,6 @@ def nested_laplace(
         if _is_missed(there, log_z + fit.log_density_of(apart), log_z):
             return None
     fit = _with_inner(parts, fit)
-    draw = whitened_draws(prior, funnel)
-    mixture = Mixture(fit.components, fit.shares * (1 - PRIOR_SHARE), PRIOR_SHARE, draw, log_mass)
     part = Component(fit, funnel, OF_NESTED)
     blend = Blend((Prior(), part), np.array([PRIOR_SHARE, 1 - PRIOR_SHARE]))
     drawn = blend.weighted(target, rng, N_ROWS[0])
@@ -153,7 +146,9 @@ def nested_laplace(
     if verdict is None:
         return None
     reason, even = verdict
-    reference = Reference("nested_laplace", reason, mixture, error, funnel)
+    fit = fit._replace(shares=fit.shares * (1 - PRIOR_SHARE))
+    of = target.prepared.prior, fit, PRIOR_SHARE, funnel
+    reference = Reference.of_components("nested_laplace", reason, *of)
     chosen = drawn.position[resampled(drawn.log_weight, rng)]
     return reference, part, funnel.whitened(chosen) if even else None
 
@@ -166,7 +161,7 @@ def _beyond_reach(parts: Conditionals, peak: Peak, funnel: Funnel) -> float:
     """
     if not (m := len(parts.outer)):
         return 0.0
-    places = np.concatenate([[0.0], funnel.reach * np.array(PLACES)])
+    places = funnel.reach * np.array(PLACES)
     axes = np.concatenate([np.eye(m), -np.eye(m)])
     outer = (axes[:, None] * places[:, None]).reshape(-1, m)
     start = funnel.restored(_of_outer(parts, outer))[:, parts.inner]
@@ -276,7 +271,7 @@ def _with_inner(parts: Conditionals, fit: Clusters | None) -> Clusters:
     df = inner_df(d)
     of_inner = np.sqrt(INNER_INFLATION) * np.eye(d)
     if fit is None:
-        return Clusters((Elliptical(np.zeros(d), of_inner, df),), np.ones(1))
+        fit = Clusters((Elliptical(np.zeros(0), np.eye(0)),), np.ones(1))
     components = []
     for part in fit.components:
         centre, factor = np.zeros(d), of_inner.copy()

@@ -1,6 +1,7 @@
 """What a path starts from: the prior, or a mixture fitted to rows or to the curvature at a mode."""
 
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
@@ -8,9 +9,9 @@ from pymc_logz.errors import ImproperPriorError, ModelError, says_if_interrupted
 from pymc_logz.kernels.hamiltonian import outside, walls_of
 from pymc_logz.models.context import describe_row
 from pymc_logz.models.preparation import Prepared
-from pymc_logz.models.prior import FARTHEST
+from pymc_logz.models.prior import FARTHEST, PriorDraws
 from pymc_logz.paths.elliptical import INFLATION, Clusters, check_enough, fitted_clusters
-from pymc_logz.paths.funnels import Funnel
+from pymc_logz.paths.funnels import Funnel, fitted_funnel
 from pymc_logz.paths.geometric import DrawRows
 from pymc_logz.paths.mixture import Mixture, leaving
 from pymc_logz.references.blend import Moving
@@ -44,6 +45,23 @@ class Reference(Moving):
     covered: float = np.nan
     """Effective share of a pilot's rows that it covers, if it was fitted to such."""
 
+    @classmethod
+    def of_components(
+        cls,
+        taken: str,
+        reason: str,
+        prior: PriorDraws,
+        fit: Clusters,
+        prior_share: float,
+        funnel: Funnel | None,
+        covered: float = np.nan,
+    ) -> Self:
+        """Components in a funnel's coordinates, whose shares leave this one to the prior."""
+        log_mass, error = prior.log_share()
+        draw = whitened_draws(prior, funnel)
+        mixture = Mixture(fit.components, fit.shares, prior_share, draw, log_mass)
+        return cls(taken, reason, mixture, error, funnel, covered)
+
     def start(self, block: Block) -> Block:
         """The moves of a block whose path starts at the prior, on the path from this reference."""
         if self.mixture is None and self.funnel is None:
@@ -52,11 +70,6 @@ class Reference(Moving):
         values = leaving(block.path, self.mixture, funnel)
         draw = self.mixture or whitened_draws(block.path.sample_reference, funnel)
         return block.along(values, sample_reference=draw)
-
-    def draws_of_components(self, rng: np.random.Generator, n: int) -> np.ndarray:
-        """Draws of a mixture that moves rows as they are, without its prior, shape (n, d)."""
-        assert self.mixture is not None
-        return replace(self.mixture, prior_share=0.0)(rng, n)
 
     def without_draws(self) -> "Reference":
         """The same for another process, where draws of the prior are compiled anew."""
@@ -83,10 +96,6 @@ class Reference(Moving):
         several = self.mixture is not None and len(self.mixture.components) > 1
         return 1.15 if several else 1.0
 
-    def record_of_errors(self) -> dict[str, float]:
-        """For the attributes of a result that is made of weights: what their error lacks."""
-        return {ERROR_FACTOR: self.error_factor, REFERENCE_MCSE: self.mcse}
-
     def record(self) -> dict[str, str]:
         """For the attributes of a result."""
         return {"reference": self.taken, "reference_reason": self.reason}
@@ -110,13 +119,12 @@ def reference_of_draws(
     prepared: Prepared,
     rows: np.ndarray,
     rng: np.random.Generator,
-    funnel: Funnel | None = None,
     of_several: float = 0.1,
     of_funnel: float = 0.15,
 ) -> Reference:
     """Reference fitted to draws that a user has.
 
-    Unconstrained draws (n, d) are whitened by ``funnel``, if there is one. The prior has a larger
+    Unconstrained draws (n, d) are whitened, if they are in a funnel. The prior has a larger
     share beside several components, since there is too little density between them: with 0.02
     intervals of 95% covered 86% and 91% on two curved posteriors (docs/theory/coverage.md). And it
     has one in a funnel's coordinates, whose narrow end, to which few draws get, is its own.
@@ -127,25 +135,28 @@ def reference_of_draws(
         If there are too few draws, or a transform restricts the prior too much.
     """
     check_enough(rows)
-    log_mass, error = prepared.prior.log_share()
+    error = prepared.prior.log_share()[1]
     if error > MAX_SHARE_ERROR:
         raise ValueError(
             f"a transform restricts the prior of this model, whose constant is known to "
             f"{error:.2g} nats only unless the path starts there: use reference='prior'"
         )
+    funnel = funnel_of(prepared, rows, rng)
     moving = rows if funnel is None else funnel.whitened(rows)
     fit = widened(fitted_clusters(moving, len(moving), rng))
     share = PRIOR_SHARE if len(fit.components) == 1 else of_several
     share = share if funnel is None else of_funnel
-    draw = whitened_draws(prepared.prior, funnel)
-    mixture = Mixture(fit.components, fit.shares * (1 - share), share, draw, log_mass)
     what = f"{components_in_words(len(fit.components))} fitted to {len(rows)} draws"
-    return Reference("draws", f"it was asked for: {what}", mixture, error, funnel)
+    fit = fit._replace(shares=fit.shares * (1 - share))
+    reason = f"it was asked for: {what}"
+    return Reference.of_components("draws", reason, prepared.prior, fit, share, funnel)
 
 
-def look_at_prior(prepared: Prepared, rng: np.random.Generator, n: int = 2**11) -> np.ndarray:
-    """Draws that tell how spreads follow each other in the prior, shape (m, d)."""
-    return prepared.prior(rng, n if prepared.prior.vectorized else n // 8)
+def funnel_of(
+    prepared: Prepared, rows: np.ndarray, rng: np.random.Generator, n: int = 2**11
+) -> Funnel | None:
+    """The funnel that rows (m, d) are in, if any; draws of the prior tell what its spreads are."""
+    return fitted_funnel(rows, prepared.prior(rng, n if prepared.prior.vectorized else n // 8))
 
 
 def components_in_words(n: int) -> str:
@@ -156,36 +167,36 @@ def components_in_words(n: int) -> str:
 @says_if_interrupted("draws of the reference were being looked at")
 def check_start(prepared: Prepared, block: Block, start: np.ndarray) -> None:
     """Look at rows of the reference and their likelihood before anything is run on them."""
+
+    def such_as(which: np.ndarray) -> str:
+        return describe_row(prepared.flat, start[int(np.argmax(which))])
+
     prepared.prior.warn_of_share()
     walls = walls_of(block.kernel)
     if walls and (beyond := outside(walls, start)).any():
-        row = start[int(np.argmax(beyond))]
         raise ModelError(
             f"{beyond.mean():.0%} of the prior draws are beyond the walls of the kernel, such as "
-            f"{describe_row(prepared.flat, row)}; walls reflect what is within them, so give the "
+            f"{such_as(beyond)}; walls reflect what is within them, so give the "
             "model a prior that stays there"
         )
     _, log_ratio = block.densities(start)
     if np.any(log_ratio == np.inf):
-        row = start[int(np.argmax(log_ratio))]
         raise ModelError(
             "the likelihood (or a potential) is infinite at the prior draw "
-            f"{describe_row(prepared.flat, row)}, so log Z is infinite; bound it away from there"
+            f"{such_as(log_ratio)}, so log Z is infinite; bound it away from there"
         )
     if not np.any(np.isfinite(log_ratio)):
         raise ModelError(
             f"the log likelihood plus potentials is not finite at any of {len(start)} prior draws, "
-            f"such as {describe_row(prepared.flat, start[0])}; check the observed data against the "
+            f"such as {such_as(np.ones(1))}; check the observed data against the "
             "support of the likelihood, or use a prior that reaches it"
         )
     far = check_far_rows(prepared, start, log_ratio)
     is_nan = np.isnan(log_ratio) & ~far
-    n_nan = int(is_nan.sum())
-    if n_nan:
-        row = start[int(np.argmax(is_nan))]
+    if n_nan := int(is_nan.sum()):
         warn(
             f"the log likelihood plus potentials is NaN at {n_nan} of {len(start)} prior draws, "
-            f"such as {describe_row(prepared.flat, row)}; NaN counts as a likelihood of zero. If "
+            f"such as {such_as(is_nan)}; NaN counts as a likelihood of zero. If "
             "that is not what is meant, guard the expression or restrict the prior"
         )
 

@@ -114,8 +114,6 @@ class Annealed(NamedTuple):
     """Weighted mean at each beta; NaN at the last one."""
     stage_weight_ess: np.ndarray
     """Effective number of rows after the weight of each beta."""
-    score: np.ndarray
-    """Gradient of the log target at the end points, shape (n, d); zeros without gradients."""
 
 
 class Underway(NamedTuple):
@@ -195,7 +193,6 @@ def arrived(plan: Plan, underway: Underway) -> Annealed:
         stage_acceptance_rate=underway.stage[0],
         stage_mean_log_ratio=underway.stage[1],
         stage_weight_ess=underway.stage[2],
-        score=state.evaluation.grad_log_reference + state.evaluation.grad_log_ratio,
     )
 
 

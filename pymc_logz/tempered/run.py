@@ -15,11 +15,9 @@ from pymc_logz.estimators import LogZEstimate
 from pymc_logz.kernels.compose import sums_out
 from pymc_logz.kernels.hamiltonian import walls_of
 from pymc_logz.loop.calls import Call, Subject, begun, ready
-from pymc_logz.loop.frozen import Planned, fixed_plan, n_followed
-from pymc_logz.loop.frozen import walk as pilot_walk
+from pymc_logz.loop.frozen import Planned, fixed_plan, walk
 from pymc_logz.loop.planning import look
 from pymc_logz.models.preparation import Prepared
-from pymc_logz.pilot.checks import exceeds, islands_log_z, warn_of_stuck
 from pymc_logz.references.blend import Target
 from pymc_logz.references.reference import Reference
 from pymc_logz.runners.block import Block
@@ -85,8 +83,9 @@ def doubts_of(
         return []
     doubts = tail_doubts(prepared.flat, block.densities, rows, rng)
     if reference.taken == "draws":  # no pilot has come from the prior
+        assert reference.mixture is not None
         # few walkers reach what the components lack, and those that do hide it
-        of_components = reference.draws_of_components(rng, 2**11)
+        of_components = replace(reference.mixture, prior_share=0.0)(rng, 2**11)
         doubts += mode_doubts(prepared, block.densities, of_components, estimate.log_z, rng)
     if planned.blend is not None and planned.target is not None:
         doubts += blend_doubts(planned.blend, planned.target, estimate, rng)
@@ -143,8 +142,7 @@ def place_levels(
 
     ``blended`` is that of `pymc_logz.loop.planning.look`.
     """
-    settings, rng = call.settings, call.rngs.pilot
-    ladder = settings.ladder()
+    settings, rng, ladder = call.settings, call.rngs.pilot, call.settings.ladder()
     pilot, reference, blend = look(prepared, block, settings, rng, blended=blended)
     plans = partial(Planned, blend=blend, target=Target(prepared, block) if blend else None)
     reference = without_gaps(reference)
@@ -153,14 +151,13 @@ def place_levels(
         return plans(moved, plan, reference)
     stages = pilot
     if pilot is None or reference.mixture is not None:
-        start = moved.path.sample_reference(rng, n_followed(block))
-        stages = pilot_walk(moved, settings, start, rng)
-        if pilot is not None and exceeds(pilot, *islands_log_z(stages)):
+        stages = walk(moved, settings, rng)
+        if pilot is not None and pilot.exceeds(*stages.islands_log_z()):
             reason = "draws of a fit found less than particles that walked from the prior"
             reference = Reference("prior", reason)
             moved, stages = block, pilot
     assert stages is not None
-    warn_of_stuck(stages)
+    stages.warn_of_stuck()
     plan = settings.plan_on(stages) if ladder is None else stages.plan_for(ladder)
     return plans(moved, plan, reference)
 

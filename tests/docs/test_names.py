@@ -76,7 +76,7 @@ def test_the_changelog_links_to_pages_of_the_site() -> None:
 
 def test_names_that_moved_are_found() -> None:
     """Positive control: what the tests above are there for."""
-    text = "`runners/pilot_check.py`, `pilot/checks.py`, lz.Hamiltonian(), lz.kernels.Hamiltonian()"
+    text = "`runners/pilot_check.py`, `pilot/ladder.py`, lz.Hamiltonian(), lz.kernels.Hamiltonian()"
     assert missing_files(text) == ["runners/pilot_check.py"]
     assert missing_names(text) == ["Hamiltonian"]
 

@@ -14,13 +14,12 @@ from support.learned_references import ENERGIES, N_LOOKS, N_ROWS, Known, known
 import pymc_logz as lz
 from pymc_logz import energies
 from pymc_logz.estimators import importance_log_z
-from pymc_logz.loop.planning import components_of
+from pymc_logz.loop.search import FLOOR, Search, fitted_components
+from pymc_logz.loop.widening import components_of
 from pymc_logz.paths.elliptical import Elliptical
-from pymc_logz.pilot.checks import exceeds, islands_log_z
 from pymc_logz.pilot.ladder import anneal_back, settled
 from pymc_logz.references.blend import Blend, Component, Evaluated, Prior, Target
 from pymc_logz.references.reference import Reference
-from pymc_logz.references.search import FLOOR, Search, fitted_components
 from pymc_logz.runners.anneal import Annealed, Plan, anneal
 from pymc_logz.runners.block import Block
 
@@ -38,11 +37,11 @@ def target(of: Known) -> Target:
 def searched(of: Known, n_drawn: int = 512) -> Search:
     """A search with the prior and components fitted to exact draws, which are witnesses too."""
     rows, rng = of.rows("pilot", N_LOOKS * N_ROWS), make_rng("search")
-    search = Search(target(of))
+    search = Search(target(of), rng)
     search.add_parts([Prior(), *fitted_components(rows, len(rows), None, rng)])
     search.add_witnesses(target(of)(rows))
     for _ in range(2):
-        search.draw(rng, n_drawn)
+        search.draw(n_drawn)
     return search
 
 
@@ -121,9 +120,7 @@ def test_mean_weight_of_a_blend_is_z(name: str) -> None:
     class Weighs(Blend):
         """Rows are drawn in other shares than they are weighted by."""
 
-        def draw(
-            self, target: Target, rng: np.random.Generator, n: int
-        ) -> tuple[Evaluated, np.ndarray]:
+        def draw(self, target: Target, rng: np.random.Generator, n: int) -> Evaluated:
             return Blend(self.parts, self.shares[::-1]).draw(target, rng, n)
 
     assert_detects(check, Weighs(blend.parts, blend.shares))
@@ -168,18 +165,18 @@ def test_a_mode_that_parts_lack_is_unexplained(sign: float) -> None:
     """Catches a look that the larger mode alone, or the smaller one alone, would pass."""
     of, rng = known("two modes"), make_rng("lacking")
     rows = of.rows("pilot", N_LOOKS * N_ROWS)
-    search = Search(target(of))
+    search = Search(target(of), rng)
     search.add_parts([Prior(), Component(one_mode(of, sign))])
     search.add_witnesses(target(of)(rows))
     for _ in range(2):
-        search.draw(rng, 512)
+        search.draw(512)
     before = search.effective_share(search.shares())
     left = search.unexplained(search.shares())
     assert np.all(np.sign(left[:, 0]) == -sign)
     assert len(left) > 0.5 * np.mean(np.sign(rows[:, 0]) == -sign) * len(rows)
     search.add_parts(fitted_components(left, len(left), None, rng))
     for _ in range(2):
-        search.draw(rng, 512)
+        search.draw(512)
     assert len(search.unexplained(search.shares())) == 0
     assert search.effective_share(search.shares()) > max(0.5, 1.5 * before)
     assert abs(search.log_z - of.energy.log_z) < 0.2
@@ -207,7 +204,7 @@ def test_a_useless_part_costs_little() -> None:
     far = Elliptical(np.full(of.block.path.n_dims, 1e3), np.eye(of.block.path.n_dims), 5.0)
     search.add_parts([Component(far)])
     for _ in range(2):
-        search.draw(rng, 512)
+        search.draw(512)
     assert search.effective_share(search.shares()) > 0.85 * before
     assert search.shares_to_keep()[-1] == 0.0
     # rows lost in the tails of a vague prior: the target is zero there, and so are all other parts
@@ -216,7 +213,7 @@ def test_a_useless_part_costs_little() -> None:
     search.add_parts([Component(lost)])
     search.add_witnesses(target(of)(lost(rng, 64))._replace(log_target=np.full(64, -5e3)))
     for _ in range(2):
-        search.draw(rng, 512)
+        search.draw(512)
     assert search.shares()[-1] == pytest.approx(FLOOR / len(search.parts))
     assert search.effective_share(search.shares()) > 0.85 * before
 
@@ -227,10 +224,10 @@ def test_a_pilot_that_found_more_exceeds() -> None:
     stages = replace(
         of.stages(of.rows("pilot", N_LOOKS * N_ROWS)), log_z=np.array([0.1, 0, 0, -0.1])
     )
-    assert not exceeds(stages, 0.02, 0.01)
-    assert exceeds(stages, -3.0, 0.01)
-    assert not exceeds(stages, -3.0, 1.0)
-    assert not exceeds(stages, 3.0, 0.01)
+    assert not stages.exceeds(0.02, 0.01)
+    assert stages.exceeds(-3.0, 0.01)
+    assert not stages.exceeds(-3.0, 1.0)
+    assert not stages.exceeds(3.0, 0.01)
 
 
 def test_islands_are_independent_looks() -> None:
@@ -238,10 +235,10 @@ def test_islands_are_independent_looks() -> None:
     of = known("skewed")
     z = np.array([1.0, 2.0, 3.0, 2.0])
     stages = replace(of.stages(of.rows("pilot", N_LOOKS * N_ROWS)), log_z=np.log(z) - 700)
-    log_z, error = islands_log_z(stages)
+    log_z, error = stages.islands_log_z()
     assert log_z == pytest.approx(np.log(2.0) - 700)
     assert error == pytest.approx(z.std(ddof=1) / 2 / 2)
-    assert islands_log_z(replace(stages, log_z=np.zeros(1))) == (0.0, np.inf)
+    assert replace(stages, log_z=np.zeros(1)).islands_log_z() == (0.0, np.inf)
 
 
 @pytest.mark.parametrize("name", ["skewed", "two modes"])
@@ -321,8 +318,8 @@ def test_parts_are_left_out_only_where_others_do() -> None:
     centre, d = search.witnesses.position.mean(axis=0), search.witnesses.position.shape[1]
     narrow = Component(Elliptical(centre, 0.2 * np.eye(d), 50.0))
     search.add_parts([narrow])
-    search.draw(make_rng("fewer"), 256)
-    search.draw(make_rng("fewer"), 512)
+    search.draw(256)
+    search.draw(512)
     kept, whole = search.shares_to_keep(), search.shares()
     assert kept[-1] == 0 < whole[-1]
     assert search.effective_share(kept) > 0.9 * search.effective_share(whole)

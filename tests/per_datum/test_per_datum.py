@@ -10,6 +10,7 @@ from scipy import stats
 from scipy.special import expit
 from support.checks import CheckFailedError, assert_detects, check_coverage, make_rng
 from support.latent_models import PEOPLE, check_rows, exact_people, numbers, survey
+from support.pilot_runs import narrow_block
 
 import pymc_logz as lz
 from pymc_logz.hais.settings import HaisSettings
@@ -31,7 +32,7 @@ from pymc_logz.per_datum.likelihood import (
     run_batches,
 )
 from pymc_logz.pilot.ladder import variance_of_most
-from pymc_logz.pilot.population import Population, resample
+from pymc_logz.pilot.population import Population
 from pymc_logz.pilot.scales import centred, population_scale
 from pymc_logz.runners import block as block_module
 from pymc_logz.runners.anneal import Annealed, Plan, anneal
@@ -122,22 +123,23 @@ def populated(n_groups: int, n_known_groups: int) -> tuple[Population, np.ndarra
     log_ratio = make_rng("population").normal(size=group.size) + 50 * group
     log_ratio[-8:] = -np.inf  # a data row that no particle can explain
     state = KernelState(group[:, None], zeros, Evaluation(flat, log_ratio, zeros, zeros))
-    scale = np.ones(1)
     population = Population(
+        narrow_block(FIXED),
+        make_rng("resample"),
+        0.8,
         state,
         log_ratio,
         1.0,
-        scale,
-        None,
-        n_groups=n_known_groups,
-        n_parts=n_known_groups,
+        np.ones(1),
+        n_known_groups,
+        np.zeros(n_known_groups),
     )
     return population, group
 
 
 def check_resampling(population: Population, group: np.ndarray) -> None:
-    weight = population.weight(0.5)
-    resample(population, weight, make_rng("resample"))
+    weight = population.weight(0.5 * population.log_ratio.reshape(population.n_parts, -1))
+    population.resample(weight)
     ends = np.asarray(population.state.position)[:, 0]
     shares = weight.reshape(4, -1).sum(axis=1)
     if np.any(ends != group) or not np.allclose(shares, 0.25):

@@ -8,13 +8,22 @@ import numpy as np
 import pytensor.tensor as pt
 import pytest
 from support.checks import check_means, make_rng
-from support.pilot_runs import SD, TARGET_ACCEPT, N, find_stages, narrow_block, narrow_path
+from support.pilot_runs import (
+    SD,
+    SETTINGS,
+    TARGET_ACCEPT,
+    N,
+    find_stages,
+    narrow_block,
+    narrow_path,
+)
 
-from pymc_logz.errors import PilotError
+from pymc_logz.errors import EvidenceWarning, PilotError
 from pymc_logz.kernels import Hamiltonian
 from pymc_logz.paths.geometric import AnnealingPath
 from pymc_logz.pilot import population
 from pymc_logz.pilot.population import Stages, run_pilot
+from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.runners import block as block_module
 from pymc_logz.runners.anneal import anneal
 from pymc_logz.runners.block import Block
@@ -52,7 +61,7 @@ def test_pilot_is_deterministic_given_its_generator() -> None:
     """Catches randomness from anywhere else."""
     rng = make_rng("pilot")
     start = rng.standard_normal((N, 3))
-    again = run_pilot(narrow_block(Hamiltonian()), start, rng, target_accept=TARGET_ACCEPT, tune=64)
+    again = run_pilot(narrow_block(Hamiltonian()), start, rng, SETTINGS)
     for field in fields(Stages):
         one, other = getattr(find_stages(), field.name), getattr(again, field.name)
         np.testing.assert_array_equal(one, other)
@@ -65,8 +74,7 @@ def test_pilot_reports_each_beta(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = SimpleNamespace(reached=seen.append, moved=lambda n_moves: None)
     monkeypatch.setattr(population, "shown_pilot", lambda: shown)
     start = rng.standard_normal((N, 3))
-    block = narrow_block(Hamiltonian())
-    run_pilot(block, start, rng, target_accept=TARGET_ACCEPT, tune=64)
+    run_pilot(narrow_block(Hamiltonian()), start, rng, SETTINGS)
     np.testing.assert_array_equal(seen, find_stages().betas[1:])
 
 
@@ -113,7 +121,7 @@ def test_a_pilot_that_needs_too_many_stages_says_so() -> None:
     rng = make_rng("too many")
     start = rng.standard_normal((N, 3))
     with pytest.raises(PilotError, match="after 3 stages"):
-        run_pilot(narrow_block(Hamiltonian()), start, rng, target_accept=0.8, tune=32, max_stages=2)
+        run_pilot(narrow_block(Hamiltonian()), start, rng, RunSettings(tune=32), max_stages=2)
 
 
 @cache
@@ -135,7 +143,7 @@ def test_a_pilot_without_a_live_row_says_so() -> None:
     rng = make_rng("hopeless")
     start = rng.standard_normal((N, 1))
     with pytest.raises(PilotError):
-        run_pilot(hopeless_block(), start, rng, target_accept=0.8, tune=32)
+        run_pilot(hopeless_block(), start, rng, RunSettings(tune=32))
 
 
 @pytest.mark.filterwarnings("ignore:Mean of empty slice", "ignore:invalid value encountered")
@@ -146,5 +154,15 @@ def test_blocks_of_one_move_can_be_tuned(monkeypatch: pytest.MonkeyPatch) -> Non
     assert block.n_moves == 1
     rng = make_rng("one move")
     start = rng.standard_normal((N, 3))
-    stages = run_pilot(block, start, rng, target_accept=TARGET_ACCEPT, tune=16)
+    stages = run_pilot(block, start, rng, RunSettings(tune=16))
     assert np.all(np.isfinite(stages.acceptance_rate))
+
+
+def test_stages_that_stood_still_are_named() -> None:
+    """Catches a pilot that stands still unnoticed, and a good one that is accused."""
+    ones = np.ones(3)
+    acceptance = np.array([0.9, 0.02, 0.7])
+    stages = Stages(np.array([0, 0.25, 1.0]), ones, ones[:, None], None, acceptance)
+    with pytest.warns(EvidenceWarning, match=r"hardly move at 1 stages .* at beta=0\.25"):
+        stages.warn_of_stuck()
+    find_stages().warn_of_stuck()  # warnings are errors

@@ -141,7 +141,7 @@ def test_a_factor_of_other_entries_is_one_of_the_others() -> None:
         pm.Normal("y", intercept + slope * true, noise, observed=y)
     prepared = prepare(model, rng)
     block = block_for(prepared, HaisSettings(), None)
-    parts = Conditionals.of_normal_entries(prepared.flat, block)
+    parts = Conditionals.of_normal_entries(Target(prepared, block))
     assert parts is not None
     rows = np.concatenate(
         [
@@ -158,7 +158,7 @@ def test_a_factor_of_other_entries_is_one_of_the_others() -> None:
 
 def test_entries_that_are_normal_together_stay() -> None:
     """Catches coefficients of a regression taken for factors of each other."""
-    parts = Conditionals.of_normal_entries(ready()[0].flat, ready()[1])
+    parts = Conditionals.of_normal_entries(Target(*ready()))
     assert parts is not None
     found = without_factors(parts, exact_rows(500))
     np.testing.assert_array_equal(found.outer, parts.outer)
@@ -216,7 +216,7 @@ def test_the_slope_alone_is_a_factor_far_from_the_mode_too() -> None:
     prepared = prepare(model, np.random.default_rng(0))
     block = block_for(prepared, HaisSettings(), None)
     rows = rng.normal(size=(64, 8)) * [1.4, 1.8, 0.8, 0.7, 0.9, 0.7, 0.9, 0.8]
-    parts = Conditionals.of_normal_entries(prepared.flat, block)
+    parts = Conditionals.of_normal_entries(Target(prepared, block))
     assert parts is not None
     found = without_factors(parts, rows)
     assert found.outer.tolist() == [1, 2]

@@ -84,7 +84,7 @@ def made(model: pm.Model, seed: int) -> tuple[nested.Reference, Block] | None:
     rng = np.random.default_rng(seed)
     prepared = prepare(model, rng)
     block = block_for(prepared, HaisSettings(), None)
-    start = highest_marginal(prepared, block, rng)
+    start = highest_marginal(Target(prepared, block), rng)
     found = None if start is None else nested.nested_laplace(Target(prepared, block), start, rng)
     return None if found is None else (found[0], block)
 
@@ -293,7 +293,7 @@ def test_a_place_without_a_mode_is_not_one_without_mass(
     hidden: int, is_refused: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Catches a density that is not known beyond the map, taken for zero."""
-    modes, n_places = Conditionals.modes, 2 * (1 + len(nested.PLACES))
+    modes, n_places = Conditionals.modes, 2 * len(nested.PLACES)
 
     def without_one(self: Conditionals, outer: np.ndarray, *rest: np.ndarray) -> object:
         found = modes(self, outer, *rest)

@@ -11,6 +11,7 @@ from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.loop.planning import block_for
 from pymc_logz.models.preparation import prepare
 from pymc_logz.references import nested
+from pymc_logz.references.blend import Target
 from pymc_logz.references.marginal_peaks import Start, highest_marginal, highest_peak
 
 
@@ -18,7 +19,7 @@ def begun(model: pm.Model, seed: int) -> Start:
     """Where the nested approximations of a model begin."""
     rng = np.random.default_rng(seed)
     prepared = prepare(model, rng)
-    start = highest_marginal(prepared, block_for(prepared, HaisSettings(), None), rng)
+    start = highest_marginal(Target(prepared, block_for(prepared, HaisSettings(), None)), rng)
     assert start is not None
     return start
 

@@ -103,7 +103,7 @@ def test_rows_have_the_density_that_they_were_drawn_by() -> None:
 
 def test_marginal_density_of_the_others() -> None:
     """Catches Laplace's method, which is nats off where effects vary much."""
-    parts = Conditionals.of_normal_entries(target().prepared.flat, target().block)
+    parts = Conditionals.of_normal_entries(target())
     assert parts is not None
     rows = target().prepared.prior(make_rng("some"), 8)
     scale = np.ones(parts.inner.size)

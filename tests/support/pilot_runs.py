@@ -8,6 +8,7 @@ import pytensor.tensor as pt
 from pymc_logz.kernels import Hamiltonian
 from pymc_logz.paths.geometric import AnnealingPath
 from pymc_logz.pilot.population import Stages, run_pilot
+from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.runners.block import Block
 from support.checks import make_rng
 
@@ -16,6 +17,7 @@ SD = np.array([1e-3, 0.05, 0.5])
 """Standard deviations of the target; the reference has one."""
 MEAN = np.array([0.3, -1.0, 0.5])
 TARGET_ACCEPT = 0.8
+SETTINGS = RunSettings(target_accept=TARGET_ACCEPT, tune=64)
 
 
 def narrow_path() -> AnnealingPath:
@@ -40,4 +42,4 @@ def narrow_block(kernel: Hamiltonian) -> Block:
 def find_stages(kernel: Hamiltonian = Hamiltonian(), label: str = "pilot") -> Stages:  # noqa: B008
     rng = make_rng(label)
     start = rng.standard_normal((N, 3))
-    return run_pilot(narrow_block(kernel), start, rng, target_accept=TARGET_ACCEPT, tune=64)
+    return run_pilot(narrow_block(kernel), start, rng, SETTINGS)

@@ -3,49 +3,57 @@
 Every row that was drawn is weighted by all parts together, whichever it came from (deterministic
 mixture), so no part has to be judged before it is used: with K of them a bad one costs its share.
 Rows that walked from the prior to the posterior are witnesses: nothing is estimated from them, but
-where they have a large weight the parts have too little density.
+where they have a large weight the parts have too little density. Rows of the prior climb by
+gradients to modes that the parts may lack.
 """
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from pymc_logz.loop.looking import Look
+from pymc_logz.models.context import n_affordable, n_numbers
 from pymc_logz.paths.elliptical import fitted_clusters, fitted_to_few
 from pymc_logz.paths.funnels import Funnel
 from pymc_logz.pilot.population import ROWS_TO_CORRELATE
 from pymc_logz.references.blend import (
+    N_ROWS,
     Blend,
     Component,
     Evaluated,
     Part,
     Prior,
     Target,
-    densities,
     drawn,
     log_blend,
 )
+from pymc_logz.references.modes import modes_of
 from pymc_logz.references.reference import widened
-from pymc_logz.weights import TOLERANCE, log_mean, relative, resampled, weight_ess
+from pymc_logz.runners.anneal import Annealed
+from pymc_logz.runners.block import Block
+from pymc_logz.runners.climb import climbed, towards_data
+from pymc_logz.weights import NEGLIGIBLE, TOLERANCE, log_mean, relative, resampled, weight_ess
 
+N_TRIED = N_ROWS[0]
+"""Rows of a blend in each round."""
 HEAVY = 3.0
 """Weight of a row, where the mean is one, from which on parts have too little density there."""
 FLOOR = 0.1
 """Share of the rows that is dealt out over all parts evenly, whatever their weights say: the
 variance is a ninth larger at most, and no part is lost because few rows of it were seen."""
+OF_CLIMBS = "modes that particles climbed to"
 
 
 class Search:
     """What is known of a posterior, and what its rows are to be drawn from."""
 
-    def __init__(self, target: Target) -> None:
-        self.target, self.parts = target, list[Part]()
-        nothing = np.empty((0, target.prepared.n_dims))
-        self.pool = self.witnesses = self.tops = Evaluated(
-            nothing, np.empty(0), np.empty(0), nothing
-        )
-        self._of_pool, self._of_witnesses = np.empty((0, 0)), np.empty((0, 0))
+    def __init__(self, target: Target, rng: np.random.Generator, look: Look | None = None) -> None:
+        self.target, self.rng, self.parts = target, rng, list[Part]()
+        self.look = look
+        """Without one, no rows but those that are drawn say what the parts lack."""
+        nothing = np.empty((0, target.prepared.n_dims)), np.empty(0), np.empty(0)
+        self.pool = self.witnesses = self.tops = Evaluated(*nothing, np.empty((0, 0)))
         self._drawn = np.empty(0)
 
     def add_parts(self, parts: Sequence[Part]) -> None:
@@ -53,45 +61,40 @@ class Search:
         if not parts:
             return
         self.parts += parts
-        self._of_pool = self._more(self._of_pool, parts, self.pool)
-        self._of_witnesses = self._more(self._of_witnesses, parts, self.witnesses)
+        self.pool = self.pool.by(parts, self.target)
+        self.witnesses = self.witnesses.by(parts, self.target)
         self._drawn = np.append(self._drawn, np.zeros(len(parts)))
 
-    def _more(self, known: np.ndarray, parts: Sequence[Part], rows: Evaluated) -> np.ndarray:
-        """Log densities of rows by more parts, below those that are known (K, n)."""
-        if not len(rows.position):
-            return np.empty((len(known) + len(parts), 0))
-        found = densities(parts, self.target, rows.position, rows.log_prior)
-        return np.concatenate([known, found])
+    def add_and_draw(self, parts: Sequence[Part]) -> None:
+        """More densities, and rows of the next blend."""
+        self.add_parts(parts)
+        self.draw()
 
     def add_witnesses(self, rows: Evaluated) -> None:
         """Rows of the posterior, as far as it is known, which came from elsewhere."""
-        rows = rows.chosen(np.isfinite(rows.log_target))
-        self.witnesses = _joined(self.witnesses, rows)
-        found = densities(self.parts, self.target, rows.position, rows.log_prior)
-        self._of_witnesses = np.concatenate([self._of_witnesses, found], axis=1)
+        rows = rows.chosen(np.isfinite(rows.log_target)).by(self.parts, self.target)
+        self.witnesses = self.witnesses.joined(rows)
 
-    def draw(self, rng: np.random.Generator, n: int) -> None:
+    def draw(self, n: int = N_TRIED) -> None:
         """About n more rows, in the shares of the parts."""
         counts = np.round(n * self.shares()).astype(int)
         if counts.any():
-            self._add_drawn(*drawn(self.parts, self.target, rng, counts), counts)
+            self._add_drawn(drawn(self.parts, self.target, self.rng, counts), counts)
 
-    def add_tried(self, rows: np.ndarray, shares: np.ndarray) -> None:
-        """Rows (n, d) that were drawn in these shares of the parts, to see whether they hold."""
-        seen = self.target(rows)
-        found = densities(self.parts, self.target, rows, seen.log_prior)
-        self._add_drawn(seen, found, len(rows) * shares)
+    def add_tried(self, rows: Evaluated, shares: np.ndarray) -> None:
+        """Rows that were drawn in these shares of the parts, to see whether they hold."""
+        n = len(rows.position)
+        rows = rows._replace(log_parts=np.empty((0, n))).by(self.parts, self.target)
+        self._add_drawn(rows, n * shares)
 
-    def _add_drawn(self, rows: Evaluated, found: np.ndarray, counts: np.ndarray) -> None:
-        self.pool = _joined(self.pool, rows)
-        self._of_pool = np.concatenate([self._of_pool, found], axis=1)
-        self._drawn = self._drawn + counts
+    def _add_drawn(self, rows: Evaluated, counts: np.ndarray) -> None:
+        self.pool, self._drawn = self.pool.joined(rows), self._drawn + counts
 
     @property
     def log_weight(self) -> np.ndarray:
         """Of the rows that were drawn, shape (N,)."""
-        return self.pool.log_target - log_blend(self._of_pool, self._drawn / self._drawn.sum())
+        log_q = log_blend(self.pool.log_parts, self._drawn / self._drawn.sum())
+        return self.pool.log_target - log_q
 
     @property
     def log_z(self) -> float:
@@ -164,15 +167,13 @@ class Search:
         """
         log_weight = self.log_weight
         weight = relative(log_weight)
-        groups = [(weight / max(weight.sum(), 1e-300), self.pool.log_target, self._of_pool)]
+        chance, points = weight / max(weight.sum(), 1e-300), self.pool
         if n := len(self.witnesses.position):
-            even = np.full(n, 1 / n)
-            groups.append((even, self.witnesses.log_target, self._of_witnesses))
-        chance = np.concatenate([one[0] / len(groups) for one in groups])
-        log_target = np.concatenate([one[1] for one in groups]) - log_mean(log_weight)
-        log_parts = np.concatenate([one[2] for one in groups], axis=1)
+            chance = np.concatenate([chance, np.full(n, 1 / n)]) / 2
+            points = points.joined(self.witnesses)
         kept = chance > 0
-        return chance[kept], log_target[kept], log_parts[:, kept]
+        points = points.chosen(kept)
+        return chance[kept], points.log_target - log_mean(log_weight), points.log_parts
 
     def effective_share(self, shares: np.ndarray) -> float:
         """Weight ESS of rows of these parts, for each: as drawn rows and as witnesses tell it.
@@ -184,41 +185,38 @@ class Search:
         if not np.isfinite(log_weight.max(initial=-np.inf)):
             return 0.0
         log_z = log_mean(log_weight)
-        log_q = log_blend(self._of_pool, shares)
+        log_q = log_blend(self.pool.log_parts, shares)
         with np.errstate(invalid="ignore"):
             both = log_weight + self.pool.log_target - log_z - log_q
         own = log_mean(np.where(np.isnan(both), -np.inf, both)) - log_z
-        heavy = self.log_weight_of_witnesses(shares)
+        heavy = self.log_weight_at(self.witnesses, shares)
         if heavy.size:
             heavy = np.minimum(heavy, np.quantile(heavy, 1 - TOLERANCE))
             own = max(own, log_mean(heavy))
         return float(np.exp(min(-own, 0.0)))
 
-    def log_weight_of_witnesses(self, shares: np.ndarray) -> np.ndarray:
-        """Log weights that witnesses would have as draws of parts in these shares, shape (M,)."""
-        log_q = log_blend(self._of_witnesses, shares)
-        return self.witnesses.log_target - self.log_z - log_q
-
     def log_weight_at(self, rows: Evaluated, shares: np.ndarray) -> np.ndarray:
-        """The same of any rows, shape (n,)."""
-        found = densities(self.parts, self.target, rows.position, rows.log_prior)
+        """Log weights that rows would have as draws of parts in these shares, shape (n,)."""
+        known = rows if len(rows.log_parts) else rows.by(self.parts, self.target)
+        log_q = log_blend(known.log_parts, shares)
         with np.errstate(invalid="ignore"):
-            return rows.log_target - self.log_z - log_blend(found, shares)
+            return rows.log_target - self.log_z - log_q
 
     def unexplained(self, shares: np.ndarray) -> np.ndarray:
         """Witnesses (m, d) that hardly a part but the prior brings rows to; none if they are few.
 
         Few are those of which as many may be missing.
         """
-        log_weight = self.log_weight_of_witnesses(shares)
+        log_weight = self.log_weight_at(self.witnesses, shares)
         of_prior = np.array([isinstance(part, Prior) for part in self.parts])
-        log_prior = log_blend(self._of_witnesses[of_prior], shares[of_prior])
-        log_q = log_blend(self._of_witnesses, shares)
+        log_parts = self.witnesses.log_parts
+        log_prior = log_blend(log_parts[of_prior], shares[of_prior])
+        log_q = log_blend(log_parts, shares)
         left = (log_weight > np.log(HEAVY)) & (log_prior - log_q > np.log(0.5))
         few = left.mean() <= TOLERANCE if left.size else True
         return self.witnesses.position[left & (not few)]
 
-    def known(self, rng: np.random.Generator) -> tuple[np.ndarray, float]:
+    def known(self) -> tuple[np.ndarray, float]:
         """Rows of the posterior, as far as it is known, shape (N, d), and how many they are worth.
 
         All that were drawn, resampled by weights that are flattened until a fit has enough of them.
@@ -235,14 +233,104 @@ class Search:
         power = 1.0
         while weight_ess(power * log_weight) < enough and power > 1e-3:
             power *= 0.8
-        chosen = resampled(power * log_weight, rng, len(log_weight))
+        chosen = resampled(power * log_weight, self.rng, len(log_weight))
         return self.pool.position[chosen], float(weight_ess(power * log_weight))
+
+    def climb(self) -> None:
+        """Take the tops that rows of the prior climb to; those still on their way are left out.
+
+        They are never resampled: whichever basin holds a row of the prior is found, however little
+        of the posterior is there half way. One in eight goes to where it fits the data first.
+        """
+        look = self.look
+        if look is None or not can_climb(look.walked):
+            return
+        # fewer rows where one costs more
+        flat = self.target.prepared.flat
+        least = n_affordable(flat, look.walked.n_rows, N_ROWS[0])
+        n_rows = int(np.clip(2**17 // n_numbers(flat), least, N_ROWS[1]))
+        start = look.walked.path.sample_reference(self.rng, n_rows)
+        start[: n_rows // 8] = towards_data(look.walked, start[: n_rows // 8])
+        ends, height = climbed(look.walked.target_and_gradient, start, look.scale)
+        arrived = ends[np.isfinite(height)]
+        self.tops = self.target(look.restored(arrived)) if len(arrived) else self.tops
+
+    def lacking_modes(
+        self, shares: np.ndarray, heavy: float = HEAVY, most: int = N_ROWS[1]
+    ) -> list[Component]:
+        """Components with the curvature at tops where parts in these shares lack density.
+
+        At most so many tops are looked at. Weights above ``heavy`` are too large.
+        """
+        tops, look = self.tops.chosen(slice(most)), self.look
+        if look is None or not len(tops.position):
+            return []
+        rows = tops.position[self.log_weight_at(tops, shares) > np.log(heavy)]
+        if not len(rows):
+            return []
+        rows = look.whitened(rows)
+        return self._lacking(look, rows, look.walked.log_target(rows), shares, heavy)
+
+    def modes_of_heavy(self, tried: Annealed, most: int = 64) -> list[Component]:
+        """Components with the curvature at modes that heavy rows of a blend climb to.
+
+        Few rows of a region say that it is there, and not how wide it is. At most ``most`` of the
+        rows that were ``tried`` climb.
+        """
+        look = self.look
+        if look is None or not can_climb(look.walked):
+            return []
+        weight = relative(tried.log_weight)
+        order = np.argsort(-weight)[:most]
+        rows = tried.position[order[weight[order] > HEAVY * weight.mean()]]
+        if not len(rows):
+            return []
+        ends, height = climbed(look.walked.target_and_gradient, look.whitened(rows), look.scale)
+        found = np.isfinite(height)
+        return self._lacking(look, ends[found], height[found], self.shares())
+
+    def _lacking(
+        self,
+        look: Look,
+        rows: np.ndarray,
+        height: np.ndarray,
+        shares: np.ndarray,
+        heavy: float = HEAVY,
+        n: int = 64,
+    ) -> list[Component]:
+        """Components at modes near rows (m, d), as they move, where these parts lack mass.
+
+        There are none if that mass may be missing. It is counted in rows that would have weights
+        above ``heavy``, by n draws of each component.
+        """
+        modes = modes_of(look.walked, rows, height, look.scale)
+        parts = [Component(one.component, look.funnel, OF_CLIMBS) for one in modes]
+        if not parts:
+            return []
+        draws = [part.draw(self.target, self.rng, n)[0] for part in parts]
+        seen = self.target(np.concatenate(draws))
+        own = [
+            part.log_density_of(self.target, *both)
+            for part, *both in zip(parts, draws, np.split(seen.log_prior, len(parts)), strict=True)
+        ]
+        with np.errstate(invalid="ignore", over="ignore"):
+            mass = np.exp(seen.log_target - np.concatenate(own) - self.log_z)
+        mass[~(self.log_weight_at(seen, shares) > np.log(heavy))] = 0.0
+        lacks = mass.reshape(-1, n).mean(axis=1)
+        if lacks.sum() <= TOLERANCE:
+            return []
+        return [part for part, one in zip(parts, lacks, strict=True) if one > NEGLIGIBLE / 5]
 
     def blend(self, shares: np.ndarray) -> Blend:
         """The parts in these shares."""
         kept = shares > 0
         parts = tuple(part for part, keep in zip(self.parts, kept, strict=True) if keep)
         return Blend(parts, shares[kept] / shares.sum())
+
+
+def can_climb(block: Block, most: int = 2**8) -> bool:
+    """Whether there are gradients, and not too many: each mode takes two for each dimension."""
+    return block.follows_whole_gradient and block.path.n_dims <= most
 
 
 def fitted_components(
@@ -254,8 +342,3 @@ def fitted_components(
         return [Component(fitted_to_few(moving, 5.0), funnel)]
     fit = widened(fitted_clusters(moving, n_effective, rng))
     return [Component(one, funnel) for one in fit.components]
-
-
-def _joined(one: Evaluated, other: Evaluated) -> Evaluated:
-    columns: Any = map(np.concatenate, zip(one[:4], other[:4], strict=True))
-    return Evaluated(*columns)
