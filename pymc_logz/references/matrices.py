@@ -176,14 +176,14 @@ class BandFactors:
 
     def log_det(self) -> np.ndarray:
         """Log determinants (K,)."""
-        roots = np.hstack(
-            [self.bands[0].reshape(len(self.below), -1), np.einsum("kii->ki", self.corner)]
-        )
+        k, _, n = self.below.shape
+        roots = np.hstack([self.bands[0].reshape(k, n), np.einsum("kii->ki", self.corner)])
         return np.where(self.are_positive, 2 * np.log(roots).sum(axis=1), np.nan)
 
     def _each(self, x: np.ndarray, solve: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         k, found = len(self.below), np.empty(x.shape)
-        ordered = x[:, self.order].reshape(k, -1, self.order.size).transpose(0, 2, 1)
+        shape = k, len(x) // max(k, 1), self.order.size
+        ordered = x[:, self.order].reshape(shape).transpose(0, 2, 1)
         solved = np.where(self.are_positive[:, None, None], solve(ordered), np.nan)
         found[:, self.order] = solved.transpose(0, 2, 1).reshape(x.shape)
         return found
@@ -206,7 +206,7 @@ class BandFactors:
         """The transpose times vectors (K, n, r)."""
         k, _, n = self.below.shape
         first = self.below.transpose(0, 2, 1) @ x[:, n:]
-        for shift, band in enumerate(self.bands.reshape(-1, k, n)):
+        for shift, band in enumerate(self.bands.reshape(len(self.bands), k, n)):
             first[:, : n - shift] += band[:, : n - shift, None] * x[:, shift:n]
         return np.concatenate([first, self.corner.transpose(0, 2, 1) @ x[:, n:]], axis=1)
 

@@ -82,6 +82,10 @@ SLOW = {
 """Whose density takes seconds for so many rows, interpreted."""
 
 
+DEAR = {"few_trials", "proportions", "counts_with_effects"}
+"""Whose exact log Z takes seconds."""
+
+
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in SMALL]
 )
@@ -258,7 +262,7 @@ def test_mean_likelihood_of_prior_draws(name: str) -> None:
     y = model["y"]
     log_likelihood = pm.logp(y, model.rvs_to_values[y]).sum()
     rng = make_rng("prior draws", name)
-    found = pm.draw(log_likelihood, 20_000, mode="FAST_COMPILE", random_seed=rng)
+    found = pm.draw(log_likelihood, 5000, mode="FAST_COMPILE", random_seed=rng)
     weight = np.exp(found - case.log_z)
     error = weight.std() / np.sqrt(weight.size)
     assert error < 0.25
@@ -322,7 +326,9 @@ def test_quadrature_in_closed_form() -> None:
     assert box_log_integral(peaks, *[(-25.0, 25.0)] * 3)[0] == pytest.approx(np.log(2), abs=1e-3)
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in DEAR)) for name in FAMILIES]
+)
 def test_each_family_is_the_same_each_time(name: str) -> None:
     """Would catch a draw that depends on more than its seed, and dimensions that are not so."""
     first, second = generate(name, 3), generate(name, 3)

@@ -173,7 +173,12 @@ def test_chains_do_not_see_each_other(small: xr.DataTree) -> None:
 
 @pytest.mark.usefixtures("c_compiler")
 @pytest.mark.parametrize(
-    ("mode", "linker"), [("CVM", "vm"), pytest.param("NUMBA", "numba", marks=pytest.mark.slow)]
+    ("mode", "linker"),
+    [
+        ("FAST_COMPILE", "vm"),
+        pytest.param("CVM", "vm", marks=pytest.mark.slow),
+        pytest.param("NUMBA", "numba", marks=pytest.mark.slow),
+    ],
 )
 def test_backends_make_the_same_chain(mode: str, linker: str, small: xr.DataTree) -> None:
     """Would catch a backend that computes something else, or draws its own noise."""

@@ -92,6 +92,19 @@ def test_what_is_not_positive(both) -> None:
     assert np.linalg.eigvalsh(bands.whole(mended)[1]).min() > 0
 
 
+def test_no_matrix_and_many_vectors_of_one(both) -> None:
+    """Catches rows of which none is alive, and vectors that meet another one's matrix."""
+    _, _, bands, stored, _, _ = both
+    x = make_rng("vectors").normal(size=(5, N))
+    for one in ("solved", "drawn", "whitened", "slopes"):
+        together = getattr(bands.factors(stored[:1]), one)(x)
+        alone = [getattr(bands.factors(stored[:1]), one)(row[None])[0] for row in x]
+        assert np.allclose(together, alone)
+        assert getattr(bands.factors(stored[:0]), one)(x[:0]).shape == (0, N)
+    assert bands.factors(stored[:0]).log_det().shape == (0,)
+    assert bands.positive(stored[:0]).shape == stored[:0].shape
+
+
 def test_each_matrix_is_judged_alone() -> None:
     """Catches a density that depends on the rows beside it: a weight was wrong by 400 nats."""
     rng = make_rng("alone")
