@@ -52,7 +52,7 @@ STAGES: list[tuple[Callable[[], Any], str, str]] = [
     (annealed, "models.preparation.flatten_model", "the model was being prepared"),
     (lambda: annealed(reference="laplace"), "loop.widening.followed", "the pilot was choosing"),
     (annealed, "runners.moves_of_rows.compile_loop", "the model was being compiled"),
-    (annealed, "loop.frozen.run_pilot", "the pilot was choosing"),
+    (annealed, "loop.looking.run_pilot", "the pilot was choosing"),
     (tempered, "runners.temper.TemperBlock._compile", "the model was being compiled"),
     (tempered, "tempered.run.fixed_plan", "levels were being placed"),
     (tempered, "tempered.run.climb", "levels were being tuned"),

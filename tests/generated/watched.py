@@ -13,7 +13,9 @@ import numpy as np
 if TYPE_CHECKING:
     from generated.search import Outcome
 
-PLACES = ("hais.judging", "tempered.run", "posterior.bridging", "loop.planning", "loop.looking")
+PLACES = ("hais.judging", "tempered.run", "posterior.bridging", "pilot.population")
+CLASSES = ("Stages",)
+"""Those that have checks of their own."""
 CHECKS = (
     "tail_doubts",
     "edge_doubts",
@@ -55,10 +57,10 @@ def watched() -> Iterator[Seen]:
     with ExitStack() as stack:
         for place in PLACES:
             module = import_module(f"pymc_logz.{place}")
-            for name in set(CHECKS) & set(vars(module)):
-                stack.enter_context(
-                    patch.object(module, name, seen.watch(name, vars(module)[name]))
-                )
+            for owner in (module, *(vars(module)[one] for one in CLASSES if one in vars(module))):
+                for name in set(CHECKS) & set(vars(owner)):
+                    counted = seen.watch(name, vars(owner)[name])
+                    stack.enter_context(patch.object(owner, name, counted))
         yield seen
 
 
