@@ -346,14 +346,15 @@ def raise_log_likelihood(
     with begun(settings, random_seed, progressbar, compile_kwargs) as call:
         block = subject_of(model, call).block
         block.compile()
-        plan = fixed_plan(block, ladder)
-        assert plan is not None
+        there = fixed_plan(block, ladder)
+        assert there is not None
+        plan = there.reverse()
         call.watch.end("compile_time")
         rows, rng = np.repeat(visible, draws, axis=0), call.rngs.run
         odds = model.hidden_bias + rows @ model.weights
         hidden = (rng.random(odds.shape) < expit(odds)).astype(float)
         report = report_count("Annealing back", plan.n_temperatures)
-        run = anneal(block, plan.reverse(), np.concatenate([rows, hidden], axis=1), rng, report)
+        run = anneal(block, plan, np.concatenate([rows, hidden], axis=1), rng, report)
     call.watch.end("sampling_time")
     own, cost = {"n_temperatures": plan.n_temperatures}, call.watch.cost(block)
     attrs = run_attrs(block.compiled, block.path.batching, 1.0, cost, **own)

@@ -94,9 +94,14 @@ def decode(tree: Any, arrays: list[np.ndarray]) -> Any:
         case {"dict": list(items)}:
             return {key: decode(part, arrays) for key, part in items}
         case {"class": str(name), "fields": dict(parts)} if (made := class_of(name)) is not None:
-            # older checkpoints have fields that nothing reads any more
+            # older checkpoints have fields that nothing reads any more, or records in a record
             known = {field.name for field in fields(made)} if is_dataclass(made) else made._fields
-            kept = {key: part for key, part in parts.items() if key in known}
+            older = [part for key, part in parts.items() if key not in known]
+            inner = [
+                part["fields"] for part in older if isinstance(part, dict) and "fields" in part
+            ]
+            given = {key: part for one in (*inner, parts) for key, part in one.items()}
+            kept = {key: part for key, part in given.items() if key in known}
             return made(**{key: decode(part, arrays) for key, part in kept.items()})
         case {"list": list(parts)}:
             return [decode(part, arrays) for part in parts]

@@ -67,16 +67,39 @@ def _have_roots(found: np.ndarray) -> np.ndarray:
         return np.array([not lapack.dpotrf(one, lower=1)[1] for one in found], dtype=bool)
 
 
-def _banded_roots(found: np.ndarray) -> tuple[np.ndarray, bool]:
-    """Cholesky factors of lower bands (K, b, n), shape (b, K * n), and whether all have one.
+def _banded_roots(found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Cholesky factors of lower bands (K, b, n), shape (b, K * n), and which have one, shape (K,).
 
-    Matrices that follow each other on the diagonal of a large one have its bands.
+    Matrices that follow each other on the diagonal of a large one have its bands. The factor of one
+    that has none is that of the identity.
     """
-    joined = found.transpose(1, 0, 2).reshape(found.shape[1], -1)
+    k, joined = len(found), found.transpose(1, 0, 2).reshape(found.shape[1], -1)
     if not found.size:
-        return joined, True
+        return joined, np.ones(k, dtype=bool)
     bands, failed = lapack.dpbtrf(joined, lower=1)
-    return bands, not failed
+    if not failed:
+        return bands, np.ones(k, dtype=bool)
+    # each for itself, lest one spoils another
+    pairs = [lapack.dpbtrf(one, lower=1) for one in found]
+    have = np.array([not failed for _, failed in pairs])
+    unit = np.zeros_like(found[0])
+    unit[0] = 1.0
+    alone = [root if not failed else unit for root, failed in pairs]
+    return np.concatenate(alone, axis=1), have
+
+
+def _roots(found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same of matrices (K, n, n), whole."""
+    try:
+        return np.linalg.cholesky(found), np.ones(len(found), dtype=bool)
+    except np.linalg.LinAlgError:
+        have = _have_roots(found)
+        unit = np.eye(found.shape[1])
+        alone = [
+            lapack.dpotrf(one, lower=1)[0] if ok else unit
+            for one, ok in zip(found, have, strict=True)
+        ]
+        return np.array(alone), have
 
 
 @dataclass(frozen=True)
@@ -184,7 +207,9 @@ class BandFactors:
         k, found = len(self.below), np.empty(x.shape)
         shape = k, len(x) // max(k, 1), self.order.size
         ordered = x[:, self.order].reshape(shape).transpose(0, 2, 1)
-        solved = np.where(self.are_positive[:, None, None], solve(ordered), np.nan)
+        # a vector that is not finite spoils no other one
+        good = self.are_positive[:, None, None] & np.isfinite(ordered).all(axis=1, keepdims=True)
+        solved = np.where(good, solve(np.where(good, ordered, 0.0)), np.nan)
         found[:, self.order] = solved.transpose(0, 2, 1).reshape(x.shape)
         return found
 
@@ -315,17 +340,11 @@ class Bands:
         n, unit = self.order.size - self.n_below, self.of_diagonal(np.ones(self.order.size))
         good = np.isfinite(found).all(axis=(1, 2))
         found = np.where(good[:, None, None], found, unit)
-        bands, all_have = _banded_roots(found[:, : self.n_bands, :n])
-        if not all_have:
-            good &= [_banded_roots(one[None, : self.n_bands, :n])[1] for one in found]
-            found = np.where(good[:, None, None], found, unit)
-            bands, _ = _banded_roots(found[:, : self.n_bands, :n])
+        bands, of_bands = _banded_roots(found[:, : self.n_bands, :n])
         below, corner = np.split(found[:, self.n_bands :], [n], axis=2)
         turned = _banded_solution(bands, below.transpose(0, 2, 1)).transpose(0, 2, 1)
-        corner = corner - turned @ turned.transpose(0, 2, 1)
-        good &= _have_roots(corner)
-        corner = np.where(good[:, None, None], corner, np.eye(self.n_below))
-        return BandFactors(self.order, bands, turned, np.linalg.cholesky(corner), good)
+        roots, of_corner = _roots(corner - turned @ turned.transpose(0, 2, 1))
+        return BandFactors(self.order, bands, turned, roots, good & of_bands & of_corner)
 
     def whole(self, found: np.ndarray) -> np.ndarray:
         """Shape (K, n, n)."""

@@ -39,8 +39,11 @@ def progress_bar(shown: bool) -> Iterator[None]:
     from pymc.progress_bar import create_simple_progress
 
     if shown and (around := _shown.get()) is not None:
-        around.pilot = None
-        yield
+        outer, around.pilot = around.pilot, None
+        try:
+            yield
+        finally:
+            around.pilot = outer
         return
     progress = create_simple_progress(shown)
     with progress:

@@ -33,6 +33,7 @@ def test_each_datum_has_its_own_likelihood() -> None:
     log_p, mcse = (tree["evidence"][name].to_numpy()[0] for name in ("log_z", "mcse"))
     exact = rbm.log_visible(data) - rbm.log_z
     assert np.all(np.abs(log_p - exact) < 4 * mcse + 0.01)
+    assert tree["annealing"]["beta"].to_numpy()[[0, -1]].tolist() == [1.0, 0.0]
     assert np.ptp(exact) > 1
 
 

@@ -48,10 +48,19 @@ def test_one_row_that_stands_for_many_stays_one_row() -> None:
 
 
 def test_fields_that_a_class_no_longer_has_are_left_out() -> None:
-    """Would catch older checkpoints that cannot be read: `Annealed` had gradients."""
+    """Would catch older checkpoints that cannot be read."""
     underway = Underway(4, (), np.arange(3.0), np.zeros(3), np.zeros((3, 2)))
     tree, arrays = encode(underway)
     tree["fields"]["score"] = tree["fields"]["log_weight"]
+    np.testing.assert_equal(decode(tree, arrays), underway)
+
+
+def test_rows_under_way_of_earlier_checkpoints() -> None:
+    """Would catch chains that are made again: what was counted was a record of its own."""
+    underway = Underway(4, (), np.arange(3.0), np.ones(3), np.zeros((3, 2)), 5)
+    tree, arrays = encode(underway)
+    counted = {key: tree["fields"].pop(key) for key in Underway._fields[2:]}
+    tree["fields"]["tally"] = {"class": "runners.anneal.Tally", "fields": counted}
     np.testing.assert_equal(decode(tree, arrays), underway)
 
 

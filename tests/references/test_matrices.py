@@ -92,6 +92,28 @@ def test_what_is_not_positive(both) -> None:
     assert np.linalg.eigvalsh(bands.whole(mended)[1]).min() > 0
 
 
+def test_what_is_not_finite_or_not_positive_spoils_no_other(both) -> None:
+    """Catches rows that depend on those beside them: all are solved in one call."""
+    _, _, bands, stored, _, _ = both
+    broken, x = stored.copy(), make_rng("vectors").normal(size=(3, N))
+    broken[1] -= bands.of_diagonal(np.full(N, 2 * stored[1].max()))
+    bad = x.copy()
+    bad[1, N // 2] = np.nan
+    lost = stored.copy()
+    lost[1] = np.nan
+    for matrices, vectors in ((broken, x), (lost, x), (stored, bad)):
+        kept = bands.are_positive(matrices) & np.isfinite(vectors).all(axis=1)
+        assert np.array_equal(kept, [True, False, True])
+        for one in ("solved", "drawn", "whitened", "slopes"):
+            together = getattr(bands.factors(matrices), one)(vectors)
+            assert np.isnan(together[~kept]).all()
+            for k in np.flatnonzero(kept):
+                alone = getattr(bands.factors(matrices[k : k + 1]), one)(vectors[k : k + 1])
+                np.testing.assert_allclose(together[k], alone[0], rtol=1e-12)
+        log_det = bands.factors(matrices).log_det()
+        assert np.array_equal(np.isfinite(log_det), bands.are_positive(matrices))
+
+
 def test_no_matrix_and_many_vectors_of_one(both) -> None:
     """Catches rows of which none is alive, and vectors that meet another one's matrix."""
     _, _, bands, stored, _, _ = both
