@@ -256,18 +256,16 @@ def _changes(parts: Conditionals, some: np.ndarray, scale: np.ndarray) -> np.nda
     good = np.isfinite(found.log_marginal) & parts.matrices.are_positive(found.precision)
     if not good.any():
         return None
-    square, each = np.zeros((len(scale),) * 3), np.arange(len(scale))
-    for outer, mode, precision in zip(
-        some[good][:, parts.outer],
-        found.inner[good],
-        parts.matrices.whole(found.precision[good]),
-        strict=True,
-    ):
-        width = np.sqrt(np.diag(np.linalg.inv(precision)))
-        moved = mode + np.vstack([np.zeros_like(width), np.diag(width)])
-        curved = parts.curvature(parts.rows(np.tile(outer, (len(moved), 1)), moved), width)
-        here, *there = parts.matrices.whole(curved)
-        square += (np.nan_to_num(np.array(there) - here) * np.outer(width, width)) ** 2
+    n, each = len(scale), np.arange(len(scale))
+    whole = parts.matrices.whole(found.precision[good])
+    width = np.array([np.sqrt(np.diag(np.linalg.inv(one))) for one in whole])
+    away = np.concatenate([np.zeros((len(width), 1, n)), width[:, None] * np.eye(n)], axis=1)
+    moved = (found.inner[good][:, None] + away).reshape(-1, n)
+    rows = parts.rows(np.repeat(some[good][:, parts.outer], n + 1, axis=0), moved)
+    curved = parts.matrices.whole(parts.curvature(rows, np.repeat(width, n + 1, axis=0)))
+    square = np.zeros((n, n, n))
+    for (here, *there), one in zip(curved.reshape(-1, n + 1, n, n), width, strict=True):
+        square += (np.nan_to_num(np.array(there) - here) * np.outer(one, one)) ** 2
     # entry i tells of the others only
     square[each, each], square[each, :, each] = 0.0, 0.0
     return square / good.sum()

@@ -156,23 +156,30 @@ class Conditionals:
         away, widest = 2.0, 10.0
         groups, factors = self.matrices.groups, self.matrices.factors(precision)
         sides = np.ones((*inner.shape, 2))
-        for group, (side, sign) in product(range(groups.n), enumerate((-1.0, 1.0))):
-            columns = groups.of_column == group
-            noise = np.broadcast_to(np.where(columns, sign * away, 0.0), inner.shape)
-            _, slope = self._inner_at(outer, inner + factors.drawn(noise))
-            fall = np.clip(-sign * factors.slopes(slope)[:, columns] / away, widest**-2, widest**2)
-            sides[:, columns, side] = 1 / np.sqrt(np.where(np.isnan(fall), 1.0, fall))
+        ways = list(product(range(groups.n), enumerate((-1.0, 1.0))))
+        size = max(1, N_ROWS[1] // len(inner))
+        for some in (ways[first : first + size] for first in range(0, len(ways), size)):
+            noise = [
+                np.where(groups.of_column == group, sign * away, 0.0) for group, (_, sign) in some
+            ]
+            moved = [inner + factors.drawn(np.broadcast_to(one, inner.shape)) for one in noise]
+            _, slope = self._inner_at(np.tile(outer, (len(some), 1)), np.concatenate(moved))
+            for (group, (side, sign)), one in zip(some, np.split(slope, len(some)), strict=True):
+                columns = groups.of_column == group
+                fall = -sign * factors.slopes(one)[:, columns] / away
+                fall = np.where(np.isnan(fall), 1.0, np.clip(fall, widest**-2, widest**2))
+                sides[:, columns, side] = 1 / np.sqrt(fall)
         return sides
 
     def curvature(self, rows: np.ndarray, scale: np.ndarray) -> np.ndarray:
         """Minus the second derivatives by the inner entries, as `matrices` stores them.
 
-        Of rows (K, d), by differences in units of rough standard deviations of the inner entries
-        (n,).
+        Of rows (K, d), by differences in units of rough standard deviations of the inner entries,
+        shape (n,) or (K, n).
         """
         outer, inner = rows[:, self.outer], rows[:, self.inner]
         _, slope = self._inner_at(outer, inner)
-        return self._curvature(outer, inner, slope, np.tile(scale, (len(rows), 1)))
+        return self._curvature(outer, inner, slope, np.broadcast_to(scale, inner.shape))
 
     def _inner_at(self, outer: np.ndarray, inner: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Log target, and gradients by the inner entries, shape (K, n)."""
