@@ -58,20 +58,24 @@ class WholeFactors:
         return np.where(sign > 0, log_det, np.nan)
 
 
-def _have_roots(found: np.ndarray) -> np.ndarray:
-    """Which of matrices (K, n, n) have a Cholesky factor, each for itself, shape (K,)."""
+def _roots(found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Cholesky factors of matrices (K, n, n), and which have one, each for itself, shape (K,).
+
+    The factor of one that has none is that of the identity.
+    """
     try:
-        np.linalg.cholesky(found)
-        return np.ones(len(found), dtype=bool)
+        return np.linalg.cholesky(found), np.ones(len(found), dtype=bool)
     except np.linalg.LinAlgError:
-        return np.array([not lapack.dpotrf(one, lower=1)[1] for one in found], dtype=bool)
+        pairs = [lapack.dpotrf(one, lower=1) for one in found]
+        have = np.array([not failed for _, failed in pairs])
+        unit = np.eye(found.shape[1])
+        return np.array([root if not failed else unit for root, failed in pairs]), have
 
 
 def _banded_roots(found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Cholesky factors of lower bands (K, b, n), shape (b, K * n), and which have one, shape (K,).
+    """The same of lower bands (K, b, n), one matrix after the other, shape (b, K * n).
 
-    Matrices that follow each other on the diagonal of a large one have its bands. The factor of one
-    that has none is that of the identity.
+    Matrices that follow each other on the diagonal of a large one have its bands.
     """
     k, joined = len(found), found.transpose(1, 0, 2).reshape(found.shape[1], -1)
     if not found.size:
@@ -79,27 +83,12 @@ def _banded_roots(found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     bands, failed = lapack.dpbtrf(joined, lower=1)
     if not failed:
         return bands, np.ones(k, dtype=bool)
-    # each for itself, lest one spoils another
     pairs = [lapack.dpbtrf(one, lower=1) for one in found]
     have = np.array([not failed for _, failed in pairs])
     unit = np.zeros_like(found[0])
     unit[0] = 1.0
     alone = [root if not failed else unit for root, failed in pairs]
     return np.concatenate(alone, axis=1), have
-
-
-def _roots(found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The same of matrices (K, n, n), whole."""
-    try:
-        return np.linalg.cholesky(found), np.ones(len(found), dtype=bool)
-    except np.linalg.LinAlgError:
-        have = _have_roots(found)
-        unit = np.eye(found.shape[1])
-        alone = [
-            lapack.dpotrf(one, lower=1)[0] if ok else unit
-            for one, ok in zip(found, have, strict=True)
-        ]
-        return np.array(alone), have
 
 
 @dataclass(frozen=True)
@@ -137,7 +126,7 @@ class Whole:
         """
         unit = 1 / np.sqrt(np.maximum(np.abs(self.diagonal(found)), 1e-300))
         scaled = found * unit[:, :, None] * unit[:, None]
-        if np.all(is_one := _have_roots(scaled)):
+        if np.all(is_one := _roots(scaled)[1]):
             return found
         found, (values, vectors) = found.copy(), np.linalg.eigh(scaled[~is_one])
         values = np.maximum(np.abs(values), FLAT * np.abs(values).max(axis=1, keepdims=True))
@@ -153,7 +142,7 @@ class Whole:
         Those have none that lose it where their diagonal is less by a ``margin``, as by rounding.
         """
         is_finite = np.isfinite(found).all(axis=(1, 2))
-        return is_finite & _have_roots(found * (1 - margin * np.eye(self.n)))
+        return is_finite & _roots(found * (1 - margin * np.eye(self.n)))[1]
 
     def factors(self, found: np.ndarray) -> WholeFactors:
         """Of these matrices."""
