@@ -13,7 +13,8 @@ from pymc_logz.paths.elliptical import Clusters, Elliptical
 from pymc_logz.paths.funnels import Funnel
 from pymc_logz.runners.anneal import Annealed, merge
 from pymc_logz.runners.block import Block
-from pymc_logz.weights import weight_ess
+from pymc_logz.runners.climb import are_rounding
+from pymc_logz.weights import DEGENERATE_ESS, normalise, weight_ess
 
 N_ROWS = (512, 4096)
 """Rows from which something is learned: of each round, or fewest and most of those that walk, climb
@@ -204,9 +205,7 @@ class Blend:
         """One of each ``tries`` rows that were drawn, by their weights."""
         n = len(seen.position) // self.tries
         log_q = log_blend(seen.log_parts, self.shares)
-        with np.errstate(invalid="ignore"):  # where no part has a density there is no target
-            each = np.where(np.isneginf(seen.log_target), -np.inf, seen.log_target - log_q)
-        each = each.reshape(n, self.tries)
+        each = _log_weights(seen.log_target, log_q).reshape(n, self.tries)
         noise = rng.gumbel(size=each.shape)
         chosen = np.arange(n) * self.tries + np.argmax(each + noise, axis=1)
         log_weight = logsumexp(each, axis=1) - np.log(self.tries)
@@ -248,7 +247,36 @@ def drawn(
             target, seen.position[others], seen.log_prior[others]
         )
         found[k, ~others] = own
-    return seen._replace(log_parts=np.where(np.isnan(found), -np.inf, found))
+    seen = seen._replace(log_parts=np.where(np.isnan(found), -np.inf, found))
+    return without_rounding(target, seen, counts / counts.sum())
+
+
+def without_rounding(
+    target: Target, seen: Evaluated, shares: np.ndarray, most: int = 32
+) -> Evaluated:
+    """Rows drawn in these shares, without heavy ones whose density is what cancels in it.
+
+    It is asked where a row has more than a tenth of all weight: of ``most`` rows at a time, the
+    heaviest first.
+    """
+    log_q, log_target = log_blend(seen.log_parts, shares), seen.log_target.copy()
+    unknown, n_lost = np.isfinite(log_target), 0
+    while np.any(normalise(_log_weights(log_target, log_q))[unknown] > 1 / DEGENERATE_ESS):
+        which = np.argsort(np.where(unknown, log_q - log_target, np.inf))[:most]
+        which = which[unknown[which]]
+        lost = which[
+            are_rounding(
+                lambda rows: target(rows).log_target, seen.position[which], log_target[which]
+            )
+        ]
+        log_target[lost], unknown[which], n_lost = -np.inf, False, n_lost + len(lost)
+    return seen._replace(log_target=log_target, n_nan=seen.n_nan + n_lost)
+
+
+def _log_weights(log_target: np.ndarray, log_q: np.ndarray) -> np.ndarray:
+    """Shape (n,); where no part has a density there is no target."""
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isneginf(log_target), -np.inf, log_target - log_q)
 
 
 def log_blend(log_parts: np.ndarray, shares: np.ndarray) -> np.ndarray:

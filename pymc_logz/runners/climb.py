@@ -22,19 +22,25 @@ def towards_data(block: Block, start: np.ndarray, n_steps: int = 20) -> np.ndarr
         value = found.log_ratio
         return np.where(np.isnan(value), -np.inf, value), found.grad_log_ratio
 
-    return climbed(likelihood, start, start.std(axis=0), n_steps)[0]
+    return climbed(likelihood, start, start.std(axis=0), n_steps, growth=2.0)[0]
 
 
 def climbed(
-    density: Density, start: np.ndarray, scale: np.ndarray, n_steps: int = 100, memory: int = 6
+    density: Density,
+    start: np.ndarray,
+    scale: np.ndarray,
+    n_steps: int = 100,
+    memory: int = 6,
+    growth: float = 1.0,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rows (n, d) that L-BFGS took uphill, and their log density (n,).
 
     It is -inf for those that are still on their way after ``n_steps``, or after 80 for each row on
-    average. Each row has a curvature of its own, from the last ``memory`` of its steps, so that it
-    also follows a narrow bent ridge to its top. No entry goes further in a step than a quarter of
-    how far rows are apart where they start, or of ``scale``, standard deviations of the target as
-    far as they are known. A row stays after two small gains in a row.
+    average, and where the density is rounding. Each row has a curvature of its own, from the last
+    ``memory`` of its steps, so that it also follows a narrow bent ridge to its top. No entry goes
+    further in a step than a quarter of how far rows are apart where they start, or of ``scale``,
+    standard deviations of the target as far as they are known; this grows by ``growth`` with each
+    step that goes as far and gains. A row stays after two small gains in a row.
     """
 
     # Nocedal & Wright (2006), Numerical Optimization, algorithm 7.4
@@ -48,6 +54,7 @@ def climbed(
     # steps, falls of the slope along them, and one over their products: see `_uphill`
     history = (*np.zeros((2, memory, n, d)), np.zeros((memory, n)))
     length, n_small, (going,) = np.ones(n), np.zeros(n, dtype=int), np.nonzero(np.isfinite(value))
+    far = np.ones(n)
     n_left = 80 * n
     for _ in range(n_steps):
         n_left -= going.size
@@ -55,13 +62,14 @@ def climbed(
             break
         known = (part[:, going] for part in history)
         step = unit * length[going, None] * _uphill(unit * slope[going], *known)
-        step /= np.maximum(np.max(np.abs(step) / (0.25 * unit), axis=1, keepdims=True), 1.0)
+        excess = np.max(np.abs(step) / (0.25 * unit), axis=1) / far[going]
+        step /= np.maximum(excess, 1.0)[:, None]
         tried = rows[going] + np.where(np.isfinite(step), step, 0.0)
         new_value, new_slope = at(tried)
         gain = new_value - value[going]
         better = gain > 0
         n_small[going] = np.where(gain > 0.02, 0, n_small[going] + better)
-        length[going] = np.where(better, 1.0, 0.25 * length[going])
+        length[going] *= np.where(better, 1.0, 0.25)
         risen = going[better]
         moved, fall = step[better] / unit, unit * (slope[risen] - new_slope[better])
         rows[risen], value[risen], slope[risen] = (
@@ -69,12 +77,32 @@ def climbed(
         )
         product = (moved * fall).sum(axis=1)
         curved = product > 1e-10 * (fall**2).sum(axis=1)
+        # in a heavy tail slopes are small and get steeper uphill
+        length[risen] = np.where(curved, 1.0, np.maximum(growth * length[risen], 1.0))
+        far[going] *= np.where(better & (excess > 1.0), growth, 1.0)
+        n_small[length > 1.0] = 0
         bent, latest = risen[curved], (moved[curved], fall[curved], 1 / product[curved])
         for part, new in zip(history, latest, strict=True):
             part[1:, bent], part[0, bent] = part[:-1, bent], new
         going = going[(n_small[going] < 2) & (length[going] > 1e-8)]
     value[going] = -np.inf
+    found = np.isfinite(value)
+    lost = are_rounding(lambda beside: density(beside)[0], rows[found], value[found])
+    value[found] = np.where(lost, -np.inf, value[found])
     return rows, value
+
+
+def are_rounding(
+    log_density: Callable[[np.ndarray], np.ndarray], rows: np.ndarray, value: np.ndarray
+) -> np.ndarray:
+    """Whether log densities (n,) of rows (n, d) are what large terms leave that cancel.
+
+    So is that of a beta-binomial whose concentration is 1e16: with other last digits of the row it
+    is another one by a nat and more.
+    """
+    if not len(rows):
+        return np.zeros(0, dtype=bool)
+    return ~(np.abs(log_density(rows * (1 + 1e-11)) - value) < 1.0)
 
 
 def _uphill(
