@@ -156,7 +156,7 @@ class _Drive:
                 ends = [is_done(one.job) for one in self.outcomes.values()]
                 # of a run that is kept nothing is lost by an end before what would come next
                 if not any(ends) or (all(ends) and self.how.keeper is not None):
-                    raise
+                    raise KeyboardInterrupt(f"interrupted. {self._kept()}") from None
         if self.workers.hanging:
             self._give_up(self.workers.hanging)
         return [one if is_done(one.job) else None for one in self.outcomes.values()]

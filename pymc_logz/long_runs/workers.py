@@ -20,7 +20,7 @@ import numpy as np
 
 from pymc_logz.errors import WorkersLostError, logger
 from pymc_logz.graphs.functions import Kept
-from pymc_logz.graphs.threads import Threads, n_processors
+from pymc_logz.graphs.threads import Threads, end_calls, n_processors
 from pymc_logz.models.cache import kept_for
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.prior import PriorDraws
@@ -122,6 +122,9 @@ class Workers:
         if self.hanging and isinstance(self._now, ProcessPoolExecutor):
             for process in list((getattr(self._now, "_processes", None) or {}).values()):
                 process.kill()
+        if isinstance(self._now, Threads) and not self.hanging:
+            # compiled code that runs on while Python ends crashes it
+            end_calls(self._pending)
         if self._now is not self._given:
             self._now.shutdown(wait=False, cancel_futures=True)
 
