@@ -85,7 +85,7 @@ def evaluator(block: TemperBlock, compile_kwargs: Mapping[str, Any] | None) -> A
     rows, data = pt.matrix("rows", dtype="float64", shape=(None, block.path.n_dims)), []
     path = block.path
     if path.data is not None:
-        data = [pt.matrix("data", dtype="float64", shape=(None, None))]
+        data = [pt.matrix("data", dtype="float64", shape=(None, *path.data.type.shape))]
         path = path.given(*data)
     trial = [np.zeros((block.n_walkers, path.n_dims)), *block.row_data, *path.values]
     inputs = [rows, *data, *path.parameters]

@@ -3,8 +3,8 @@
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-from adversary.integrals import line, log_integral
-from scipy.special import betaln
+from adversary.integrals import half_line, line, log_integral
+from scipy.special import betaln, expit, gammaln
 
 from generated.cases import Drawn, family, one_of
 from generated.regressions import student_log_density
@@ -94,3 +94,71 @@ def heavy_effects(rng: np.random.Generator) -> Drawn:
         for one in y
     )
     return Drawn(build, d, log_z, 1e-6, {"df": df, "sd": sd, "scale": scale})
+
+
+@family
+def far_data(rng: np.random.Generator) -> Drawn:
+    """Data far from the middle of a prior with heavy tails: explained, or outliers of wide noise.
+
+    The noise has heavy tails too, and its spread may be unknown.
+    """
+    df, scale, of_noise = one_of(rng, 1.5, 2.0, 3.0), one_of(rng, 2.0, 10.0), one_of(rng, 2.0, 4.0)
+    spread, sd = 2.5 if rng.random() < 0.6 else None, float(np.exp(rng.uniform(-1, 1.5)))
+    far = scale * float(np.exp(rng.uniform(np.log(20), np.log(500))))
+    y = far + sd * rng.standard_t(4, int(rng.integers(1 if spread is None else 2, 9)))
+
+    def build() -> pm.Model:
+        with pm.Model() as model:
+            data = pm.Data("data", y)
+            x = pm.StudentT("x", nu=df, mu=0, sigma=scale)
+            noise = sd if spread is None else pm.HalfStudentT("noise", nu=3, sigma=spread)
+            pm.StudentT("y", nu=of_noise, mu=x, sigma=noise, observed=data)
+        return model
+
+    def log_f(x, noise=sd):
+        each = [student_log_density(one - x, of_noise, noise) for one in y]
+        return sum(each, student_log_density(x, df, scale))
+
+    def log_joint(x, noise):
+        return log_f(x, noise) + student_log_density(noise, 3.0, spread) + np.log(2)
+
+    # even about the data near them, and about zero elsewhere
+    (rest, of_rest), (near, of_near) = line(0.0, scale, 8_001, 12.0), line(y[0], sd, 8_001, 8.0)
+    is_near, is_far = np.abs(near - far) < far / 2, np.abs(rest - far) >= far / 2
+    rules = [(near[is_near], of_near[is_near]), (rest[is_far], of_rest[is_far])]
+    over = [] if spread is None else [half_line(n=1_201, low=-12.0, high=16.0)]
+    function = log_f if spread is None else log_joint
+    log_z = np.logaddexp(*(log_integral(function, rule, *over) for rule in rules))
+    return Drawn(build, 1 + len(over), float(log_z), 1e-3, {"far": far, "df": df, "spread": spread})
+
+
+@family
+def concentrations(rng: np.random.Generator) -> Drawn:
+    """Beta-binomial groups whose concentration has a heavy tail, where its density is rounding."""
+    n_groups, power = int(rng.integers(3, 25)), one_of(rng, 1.0, 1.5, 2.0)
+    n = rng.integers(2, 20, n_groups)
+    y = rng.binomial(n, rng.beta(1, 3, n_groups))
+
+    def build() -> pm.Model:
+        with pm.Model() as model:
+            share, concentration = pm.Beta("share", 1, 1), pm.Pareto("concentration", power, 1.0)
+            alpha, beta = share * concentration, (1 - share) * concentration
+            pm.BetaBinomial("y", n=n, alpha=alpha, beta=beta, observed=pm.Data("data", y))
+        return model
+
+    def log_f(logit, more):
+        """Of the log odds of the share and what the concentration has more than one."""
+        share, kappa = expit(logit), 1 + more
+        log_prior = np.log(share * (1 - share)) + np.log(power) - (power + 1) * np.log(kappa)
+        # the sum of logs is what the log gammas leave, without their cancelling
+        found = log_prior
+        for size, count in zip(n, y, strict=True):
+            found = found + gammaln(size + 1) - gammaln(count + 1) - gammaln(size - count + 1)
+            found = found + sum(np.log(share * kappa + i) for i in range(count))
+            found = found + sum(np.log((1 - share) * kappa + i) for i in range(size - count))
+            found = found - sum(np.log(kappa + i) for i in range(size))
+        return found
+
+    even = line(0.0, 1.0, n=1_001, reach=3.6)
+    log_z = log_integral(log_f, even, half_line(n=2_001, low=-25.0, high=40.0))
+    return Drawn(build, 2, log_z, 1e-4, {"groups": n_groups, "power": power})

@@ -7,6 +7,7 @@ import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
+from adversary.integrals import normal_log_z
 from scipy import stats
 from support.checks import assert_detects, check_coverage, check_means, make_rng
 
@@ -228,6 +229,18 @@ def test_data_may_be_set_beforehand(small: lz.LogZTracker) -> None:
     other.update()
     assert other.log_z == one.log_z
     assert abs(other.log_z - exact_normal(1.1)) < 5 * other.mcse
+
+
+def test_a_number_that_is_the_noise_of_a_vector() -> None:
+    """Catches data of one entry that no longer broadcast once there is an axis of walkers."""
+    y = np.array([0.4, 1.3, 2.0])
+    with pm.Model() as model:
+        log_noise = pm.Data("log_noise", 0.0)
+        pm.Normal("y", pm.Normal("x", 0, 2), pm.math.exp(log_noise), observed=y)
+    tracker = lz.LogZTracker(model, draws=16, walkers=40, random_seed=1, progressbar=False)
+    tracker.update({"log_noise": -0.1})
+    exact = normal_log_z(y, np.ones((3, 1)), np.array([2.0]), np.exp(-0.1))
+    assert abs(tracker.log_z - exact) < 5 * tracker.mcse
 
 
 def test_a_large_change_is_mentioned(fresh: lz.LogZTracker) -> None:

@@ -9,7 +9,7 @@ from support.checks import make_rng
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.loop.planning import block_for
 from pymc_logz.models.preparation import prepare
-from pymc_logz.runners.climb import climbed
+from pymc_logz.runners.climb import are_rounding, climbed, towards_data
 
 D, SD = 20, 0.1
 
@@ -51,3 +51,29 @@ def test_rows_climb_along_bent_ridges() -> None:
     assert np.quantile(height, 0.1) > height.max() - 1
     arms = (rows[:, :4] > 0) @ (2 ** np.arange(4))
     assert np.all(np.bincount(arms, minlength=16) > 5)
+
+
+def test_rows_go_as_far_as_the_data_are() -> None:
+    """Catches climbs that end in the flat tail of the likelihood, a hundred scales from its top."""
+    with pm.Model() as model:
+        x = pm.StudentT("x", nu=3, mu=0, sigma=2, shape=3)
+        pm.StudentT("y", nu=2, mu=x, sigma=0.5, observed=[-200.0, 300.0, 1000.0])
+    rng = make_rng("far")
+    prepared = prepare(model, rng)
+    block = block_for(prepared, HaisSettings(), None)
+    rows = towards_data(block, prepared.prior(rng, 64))
+    assert np.mean(np.abs(rows / [-200, 300, 1000] - 1).max(axis=1) < 0.5) > 0.9
+
+
+def test_a_top_that_is_rounding_is_none() -> None:
+    """Catches a density of large terms that cancel, whose noise is taken for a mode."""
+
+    def density(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        size = np.exp(rows[:, 0])
+        noise = (size + 0.1) - size - 0.1  # exactly zero, were it not for rounding
+        return -0.5 * (rows[:, 0] - 2) ** 2 + 1e3 * noise, 2 - rows
+
+    rows, height = climbed(density, np.array([[0.0], [38.0]]), np.ones(1), n_steps=1000)
+    assert abs(rows[0, 0] - 2) < 0.1
+    assert np.isfinite(height[0])
+    assert np.all(are_rounding(lambda x: density(x)[0], np.array([[38.5]]), height[:1]))
