@@ -14,7 +14,8 @@ def towards_data(block: Block, start: np.ndarray, n_steps: int = 20) -> np.ndarr
     """Rows (n, d) of the prior that climbed the likelihood alone for some steps.
 
     An explanation that fits the data better than others, and has less of the prior, is where rows
-    that climb to the posterior do not get.
+    that climb to the posterior do not get. They begin with strides, as the data may be a thousand
+    scales of the prior away.
     """
 
     def likelihood(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -22,16 +23,35 @@ def towards_data(block: Block, start: np.ndarray, n_steps: int = 20) -> np.ndarr
         value = found.log_ratio
         return np.where(np.isnan(value), -np.inf, value), found.grad_log_ratio
 
-    return climbed(likelihood, start, start.std(axis=0), n_steps, growth=2.0)[0]
+    unit = start.std(axis=0)
+    return climbed(likelihood, _strode(likelihood, start, 0.25 * unit, n_steps), unit, n_steps)[0]
+
+
+def _strode(density: Density, start: np.ndarray, stride: np.ndarray, n_steps: int) -> np.ndarray:
+    """Rows (n, d), each at the highest of the places that it came to by so many strides uphill.
+
+    Each entry has a stride of its own, twice as long after each step and half as long where it has
+    to turn round. What is not finite is not stepped to.
+
+    References
+    ----------
+    Riedmiller & Braun (1993), doi 10.1109/ICNN.1993.298623.
+    """
+    rows, stride, (value, slope) = start, np.tile(stride, (len(start), 1)), density(start)
+    best, highest = start.copy(), value.copy()
+    for _ in range(n_steps):
+        tried = rows + stride * np.sign(slope)
+        new_value, new_slope = density(tried)
+        there = (np.isfinite(new_value) & np.isfinite(new_slope).all(axis=1))[:, None]
+        stride = stride * np.where(there & (slope * new_slope > 0), 2.0, 0.5)
+        rows, slope = np.where(there, tried, rows), np.where(there, new_slope, slope)
+        risen = there[:, 0] & (new_value > highest)
+        best[risen], highest[risen] = tried[risen], new_value[risen]
+    return best
 
 
 def climbed(
-    density: Density,
-    start: np.ndarray,
-    scale: np.ndarray,
-    n_steps: int = 100,
-    memory: int = 6,
-    growth: float = 1.0,
+    density: Density, start: np.ndarray, scale: np.ndarray, n_steps: int = 100, memory: int = 6
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rows (n, d) that L-BFGS took uphill, and their log density (n,).
 
@@ -39,8 +59,8 @@ def climbed(
     average, and where the density is rounding. Each row has a curvature of its own, from the last
     ``memory`` of its steps, so that it also follows a narrow bent ridge to its top. No entry goes
     further in a step than a quarter of how far rows are apart where they start, or of ``scale``,
-    standard deviations of the target as far as they are known; this grows by ``growth`` with each
-    step that goes as far and gains. A row stays after two small gains in a row.
+    standard deviations of the target as far as they are known. A row stays after two small gains in
+    a row.
     """
 
     # Nocedal & Wright (2006), Numerical Optimization, algorithm 7.4
@@ -54,7 +74,6 @@ def climbed(
     # steps, falls of the slope along them, and one over their products: see `_uphill`
     history = (*np.zeros((2, memory, n, d)), np.zeros((memory, n)))
     length, n_small, (going,) = np.ones(n), np.zeros(n, dtype=int), np.nonzero(np.isfinite(value))
-    far = np.ones(n)
     n_left = 80 * n
     for _ in range(n_steps):
         n_left -= going.size
@@ -62,14 +81,13 @@ def climbed(
             break
         known = (part[:, going] for part in history)
         step = unit * length[going, None] * _uphill(unit * slope[going], *known)
-        excess = np.max(np.abs(step) / (0.25 * unit), axis=1) / far[going]
-        step /= np.maximum(excess, 1.0)[:, None]
+        step /= np.maximum(np.max(np.abs(step) / (0.25 * unit), axis=1, keepdims=True), 1.0)
         tried = rows[going] + np.where(np.isfinite(step), step, 0.0)
         new_value, new_slope = at(tried)
         gain = new_value - value[going]
         better = gain > 0
         n_small[going] = np.where(gain > 0.02, 0, n_small[going] + better)
-        length[going] *= np.where(better, 1.0, 0.25)
+        length[going] = np.where(better, 1.0, 0.25 * length[going])
         risen = going[better]
         moved, fall = step[better] / unit, unit * (slope[risen] - new_slope[better])
         rows[risen], value[risen], slope[risen] = (
@@ -77,10 +95,6 @@ def climbed(
         )
         product = (moved * fall).sum(axis=1)
         curved = product > 1e-10 * (fall**2).sum(axis=1)
-        # in a heavy tail slopes are small and get steeper uphill
-        length[risen] = np.where(curved, 1.0, np.maximum(growth * length[risen], 1.0))
-        far[going] *= np.where(better & (excess > 1.0), growth, 1.0)
-        n_small[length > 1.0] = 0
         bent, latest = risen[curved], (moved[curved], fall[curved], 1 / product[curved])
         for part, new in zip(history, latest, strict=True):
             part[1:, bent], part[0, bent] = part[:-1, bent], new
