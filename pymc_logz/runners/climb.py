@@ -50,6 +50,7 @@ def _strode(density: Density, start: np.ndarray, stride: np.ndarray, n_steps: in
     return best
 
 
+@np.errstate(over="ignore")  # far out in a heavy tail, where a step is not taken
 def climbed(
     density: Density, start: np.ndarray, scale: np.ndarray, n_steps: int = 100, memory: int = 6
 ) -> tuple[np.ndarray, np.ndarray]:
