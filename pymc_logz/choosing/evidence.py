@@ -19,7 +19,13 @@ from pymc_logz.choosing.second_opinion import (
 from pymc_logz.estimators import importance_log_z
 from pymc_logz.hais.directions import of_weights
 from pymc_logz.hais.sampling import sample_hais
-from pymc_logz.models.context import ForeignModel, model_from, pymc_model_of, written_as
+from pymc_logz.models.context import (
+    ForeignModel,
+    check_known,
+    model_from,
+    pymc_model_of,
+    written_as,
+)
 from pymc_logz.models.discrete import discrete_names
 from pymc_logz.models.exact import exact_observations
 from pymc_logz.posterior.bridging import bridge_sampling
@@ -32,6 +38,7 @@ from pymc_logz.trees.kinds import (
     HAIS_BOTH,
     LEVELS,
     LOG_WEIGHTS,
+    OTHER,
     ROWS,
     TEMPERED_SUMS,
     kind_of,
@@ -47,7 +54,7 @@ LEAST_CHAINS = 2
 @written_as("evidence(model), or evidence(idata, model)")
 @says_result
 def evidence(
-    idata: xr.DataTree | pm.Model | ForeignModel,
+    idata: xr.DataTree | pm.Model | ForeignModel | None = None,
     model: pm.Model | None = None,
     *,
     methods: str | Sequence[str] | None = None,
@@ -80,7 +87,8 @@ def evidence(
     Parameters
     ----------
     idata
-        DataTree, or a PyMC model, or an energy such as ``energies.bernoulli_rbm(...)``.
+        DataTree, or a PyMC model, or an energy such as ``energies.bernoulli_rbm(...)``. None is
+        the model.
     model
         The model that a tree's posterior is of. Inside a model's context it may be left out.
     methods
@@ -134,6 +142,8 @@ def evidence(
     """
     check_flag(cross_check=cross_check)
     how = How(random_seed, progressbar, compile_kwargs)
+    if idata is None:
+        idata, model = model_from(model, "evidence(model)"), None
     idata, model = pymc_model_of(idata), pymc_model_of(model)
     if isinstance(idata, pm.Model | ForeignModel):
         if model is not None:
@@ -150,9 +160,23 @@ def evidence(
     if methods is None and of_posterior is not None and material == ROWS:
         reason = "a posterior was given with its model, and neither weights nor temperatures"
         chosen = "manifold_bridge" if exact_observations(of_posterior) else "bridge"
+        check_known("evidence", bridge_sampling, kwargs)
         options = {**({} if cross_check else {"cross_check": None}), **how._asdict(), **kwargs}
         found = chosen_by(bridge_sampling(idata, of_posterior, **options), chosen, reason)
         return with_second_opinion(found, of_posterior, how) if cross_check else found
+    _check_stored(idata, material, methods, kwargs)
+    found = _OF_MATERIAL.get(material, _as_stored)(idata, methods)
+    if model is None or methods is not None or not cross_check:
+        return found
+    chosen = str(found["evidence"][ESTIMATOR].values[0])
+    found = chosen_by(found, chosen, "the tree holds what a run left for it")
+    return with_second_opinion(found, model, how)
+
+
+def _check_stored(
+    idata: xr.DataTree, material: str, methods: Any, kwargs: Mapping[str, Any]
+) -> None:
+    """Raise for what does not apply to a tree without its model, or a tree without a log Z."""
     if kwargs:
         raise TypeError(
             f"{sorted(kwargs)} apply only when a model is given, not a DataTree with a log Z"
@@ -165,18 +189,14 @@ def evidence(
         )
     if methods is not None and material != LEVELS:
         raise ValueError(f"methods={methods!r} applies to a DataTree of sample_tempered only")
-    if material == ROWS and "evidence" not in idata.children:
+    groups = sorted(idata.children)
+    if "evidence" not in groups and (material == ROWS or kind_of(idata) == OTHER):
         raise ValueError(
-            f"idata has no group 'evidence' (its groups are {sorted(idata.children)}): give the "
-            "model that its draws are of, evidence(idata, model), or call it inside `with model:` "
-            "(the same as bridge_sampling(tree, model)); without draws, sample_hais(model=model)"
+            f"idata has no group {'evidence' if material == ROWS else 'posterior'!r} (its groups "
+            f"are {groups}): give draws of a posterior and their model, evidence(idata, model), or "
+            "call it inside `with model:` (the same as bridge_sampling(tree, model)); without "
+            "draws, sample_hais(model=model)"
         )
-    found = _OF_MATERIAL.get(material, _as_stored)(idata, methods)
-    if model is None or methods is not None or not cross_check:
-        return found
-    chosen = str(found["evidence"][ESTIMATOR].values[0])
-    found = chosen_by(found, chosen, "the tree holds what a run left for it")
-    return with_second_opinion(found, model, how)
 
 
 def _of_model(
@@ -192,11 +212,13 @@ def _of_model(
             f"methods={methods!r} applies to a tempered run: evidence(sample_tempered(...))"
         )
     if isinstance(model, ForeignModel):
+        check_known("evidence", sample_hais, kwargs)
         found = sample_hais(model=model, **how._asdict(), **kwargs)
         return chosen_by(found, "hais", "an energy made of bits was given, which block Gibbs moves")
     if exact_observations(model):
         found = _constrained(model, how, kwargs)
     else:
+        check_known("evidence", sample_hais, kwargs)
         found = sample_hais(model=model, **how._asdict(), **{"sum_out": None, **kwargs})
         reason = "there are no posterior draws, and annealed importance sampling needs none; "
         if kind_of(found) == EXACT:

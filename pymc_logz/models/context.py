@@ -1,6 +1,6 @@
 """The model that a user means, its labels, and messages for arguments that changed places."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from functools import wraps
 from inspect import signature
@@ -76,12 +76,9 @@ def written_as[**P, R](call: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
             try:
                 given = parameters.bind(*args, **kwargs).arguments
             except TypeError as error:
-                known, meant = parameters.parameters, f": write {call}"
-                for name in kwargs:
-                    if name not in known and (close := get_close_matches(name, known, 1)):
-                        meant = f" (did you mean {close[0]!r}?)"
-                        break
-                raise TypeError(f"{call.partition('(')[0]}() {error}{meant}") from None
+                name = call.partition("(")[0]
+                check_known(name, function, kwargs)
+                raise TypeError(f"{name}() {error}: write {call}") from None
             check_compile_kwargs(given.get("compile_kwargs"))
             return function(*args, **kwargs)
 
@@ -90,11 +87,24 @@ def written_as[**P, R](call: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     return decorate
 
 
+def check_known(call: str, function: Callable[..., Any], given: Iterable[str]) -> None:
+    """Raise a TypeError for keywords that a function does not take, which ``call`` was given."""
+    known = signature(function).parameters
+    for name in () if "kwargs" in known else given:
+        if name not in known:
+            close = get_close_matches(name, known, 1)
+            meant = f" (did you mean {close[0]!r}?)" if close else ""
+            raise TypeError(f"{call}() got an unexpected keyword argument {name!r}{meant}")
+
+
 def check_no_model(call: str, **given: Any) -> None:
-    """Raise a TypeError for an argument that is a model in the place of something else."""
+    """Raise a TypeError for an argument that is a model, or some, in the place of others."""
     for name, value in given.items():
-        if isinstance(value, pm.Model):
+        if is_model(value):
             raise TypeError(f"{name} is a pm.Model: write {call}")
+        parts = list(value.values()) if isinstance(value, Mapping) else value
+        if isinstance(parts, list | tuple) and parts and all(map(is_model, parts)):
+            raise TypeError(f"{name} are models: write lz.evidence_of_models(models) first")
 
 
 def describe_row(flat: FlatModel, row: np.ndarray) -> str:

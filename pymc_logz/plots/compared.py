@@ -132,7 +132,7 @@ def _draw_probabilities(panel: Panel, table: pd.DataFrame, heights: np.ndarray) 
 
 
 def plot_sandwich(
-    trees: Sequence[xr.DataTree],
+    trees: xr.DataTree | Sequence[xr.DataTree],
     *,
     log_z: float | None = None,
     ci_prob: float | None = None,
@@ -145,7 +145,7 @@ def plot_sandwich(
     ----------
     trees
         DataTrees of `sandwich`, or of `sample_hais` with ``direction="both"``, that differ in
-        their number of temperatures.
+        their number of temperatures; or one of them.
     log_z
         Exact value to mark, if it is known.
     ci_prob
@@ -180,6 +180,7 @@ def plot_sandwich(
         model = lz.energies.beta_bernoulli().model
         lz.plot_sandwich([lz.sandwich(model, betas=k, random_seed=1) for k in (8, 32, 128)])
     """
+    trees = [trees] if isinstance(trees, xr.DataTree) else trees
     if not trees:
         raise ValueError("trees are none: give runs of sample_hais(direction='both') or sandwich")
     for tree in trees:

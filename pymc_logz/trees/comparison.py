@@ -10,6 +10,7 @@ from scipy.special import log_softmax, ndtri
 
 from pymc_logz.arguments import check_probability
 from pymc_logz.errors import STATUS_SENTENCES, warn
+from pymc_logz.models.context import check_no_model
 from pymc_logz.trees.doubts import DOUBTS
 from pymc_logz.trees.kinds import kind_of
 from pymc_logz.trees.layout import ESTIMATOR
@@ -96,12 +97,8 @@ def compare_evidence(
         trees = {name: lz.sample_hais(model=model, random_seed=1) for name, model in models.items()}
         lz.compare_evidence(trees)
     """
-    if isinstance(trees, xr.DataTree):
-        raise ValueError(
-            "trees is one DataTree, and a comparison is of two or more: give them in a dictionary, "
-            "such as {'a': tree_a, 'b': tree_b}"
-        )
-    if not isinstance(trees, Mapping) or len(trees) < 2:
+    check_no_model("lz.evidence_of_models(models) first", trees=trees)
+    if isinstance(trees, xr.DataTree) or not isinstance(trees, Mapping) or len(trees) < 2:
         raise ValueError(
             "trees must be a dictionary of at least two DataTrees, such as "
             "{'a': tree_a, 'b': tree_b}"

@@ -7,9 +7,12 @@ depends on what a tree is asks `KINDS`, not which groups happen to be there.
 """
 
 from collections.abc import Collection
+from os import PathLike
 from typing import Any, NamedTuple
 
 import xarray as xr
+
+from pymc_logz.models.context import check_no_model
 
 KIND, LAYOUT = "pymc_logz_kind", "pymc_logz_layout"
 LAYOUT_VERSION = 1
@@ -88,11 +91,14 @@ OWN_GROUPS = {
 
 def kind_of(tree: Any, name: str = "tree") -> str:
     """Kind of a tree of this package or of another sampler, a key of `KINDS`; raises for others."""
+    check_no_model("lz.evidence(model) first", **{name: tree})
     if not isinstance(tree, xr.DataTree):
-        raise TypeError(
-            f"{name} is of type {type(tree).__name__}; give an xarray.DataTree such as "
-            "pymc_logz.sample_hais returns"
-        )
+        wanted = "an xarray.DataTree such as pymc_logz.sample_hais returns"
+        if isinstance(tree, str | PathLike):
+            wanted = "the DataTree in that file, az.from_netcdf(path) or xarray.open_datatree(path)"
+        elif isinstance(tree, xr.Dataset):
+            wanted = "the whole DataTree, not one group of it"
+        raise TypeError(f"{name} is of type {type(tree).__name__}; give {wanted}")
     layout = int(tree.attrs.get(LAYOUT, LAYOUT_VERSION))
     if layout > LAYOUT_VERSION:
         raise ValueError(
