@@ -11,7 +11,7 @@ import pymc as pm
 from pymc.backends.arviz import coords_and_dims_for_inferencedata, find_constants, find_observations
 
 from pymc_logz.arguments import check_compile_kwargs
-from pymc_logz.models.flat import FlatModel, constrain
+from pymc_logz.models.flat import FlatModel, constrain, function_of_rows
 from pymc_logz.models.known_priors import n_factored
 from pymc_logz.paths.geometric import AnnealingPath
 
@@ -112,6 +112,19 @@ def describe_row(flat: FlatModel, row: np.ndarray) -> str:
     values = constrain(flat, row[None], [rv.name for rv in flat.model.free_RVs])
     with np.printoptions(precision=4, threshold=6):
         return ", ".join(f"{name}={value[0]}" for name, value in values.items())
+
+
+def not_finite(flat: FlatModel, row: np.ndarray) -> str:
+    """First entries without a finite log density at a row, of observed variables and potentials."""
+    model, rows, found = flat.model, row[None], []
+    if flat.summed is not None:
+        rows = flat.summed.filled(rows, np.random.default_rng(0))
+    terms = [*model.observed_RVs, *model.potentials]
+    values = function_of_rows(model, model.logp(terms, sum=False))(rows)
+    for term, (value,) in zip(terms, values, strict=True):
+        first = np.argwhere(~np.isfinite(value))[:1]
+        found += [f"{term.name}{at.tolist() or ''} is {value[tuple(at)]}" for at in first]
+    return f", where the log density of {', '.join(found)}" if found else ""
 
 
 def model_labels(model: pm.Model) -> dict[str, Any]:
