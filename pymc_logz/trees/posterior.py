@@ -279,11 +279,12 @@ def _order(labels: np.ndarray, given: Sequence[object] | None, where: str) -> np
     if given is None:
         return np.arange(labels.size)
     stored, own = set(_as_text(labels)), set(_as_text(given))
+    differing = {"missing": own - stored, "not in the model": stored - own}
+    found = [f"{what}: {sorted(names)[:5]}" for what, names in differing.items() if names]
     raise ValueError(
-        f"{where}: the labels are not those of the model (missing: "
-        f"{sorted(own - stored)[:5]}; not in the model: {sorted(stored - own)[:5]})"
-        ", so its entries cannot be told apart. Keep the tree whole, or give it the model's labels "
-        "(assign_coords)"
+        f"these draws look like those of another model: {where}, has labels that are not those of "
+        f"the model ({'; '.join(found) or 'some repeat'}). Keep the tree whole, or give it the "
+        "model's labels (assign_coords)"
     )
 
 
