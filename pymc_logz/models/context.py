@@ -100,8 +100,9 @@ def check_known(call: str, function: Callable[..., Any], given: Iterable[str]) -
 def check_no_model(call: str, **given: Any) -> None:
     """Raise a TypeError for an argument that is a model, or some, in the place of others."""
     for name, value in given.items():
-        if is_model(value):
-            raise TypeError(f"{name} is a pm.Model: write {call}")
+        if isinstance(value, pm.Model | ForeignModel):
+            kind = "pm.Model" if is_model(value) else type(value).__name__
+            raise TypeError(f"{name} is a {kind}: write {call}")
         parts = list(value.values()) if isinstance(value, Mapping) else value
         if isinstance(parts, list | tuple) and parts and all(map(is_model, parts)):
             raise TypeError(f"{name} are models: write lz.evidence_of_models(models) first")

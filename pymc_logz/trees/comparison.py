@@ -14,6 +14,7 @@ from pymc_logz.models.context import check_no_model
 from pymc_logz.trees.doubts import DOUBTS
 from pymc_logz.trees.kinds import kind_of
 from pymc_logz.trees.layout import ESTIMATOR
+from pymc_logz.trees.posterior import same_data
 
 
 def evidence_of(tree: xr.DataTree, name: str = "tree") -> xr.Dataset:
@@ -73,9 +74,8 @@ def compare_evidence(
     Warns
     -----
     EvidenceWarning
-        If an error is as large as the difference it is used for, and the two may be a nat apart; if
-        the weights behind a log Z are not to be trusted; or if the models were given different
-        observed data, or some of them none.
+        If an error is as large as a difference that may be one of a nat, if a log Z is not to be
+        trusted, or if the models were given different observed data, or some of them none.
 
     See Also
     --------
@@ -119,10 +119,9 @@ def compare_evidence(
     known = np.isfinite(log_odds).all()
     table["probability"] = np.exp(log_softmax(log_odds)) if known else np.nan
     table.insert(0, "rank", np.arange(len(table)))
-    _warn_of_status(entries)
+    table["status"] = pd.Series(_judged(entries, trees))
     factors = table[["log_bayes_factor", "log_bayes_factor_mcse"]].iloc[1:]
     _warn_if_close(table.index[0], {name: (-a, b) for name, a, b in factors.itertuples()})
-    table["status"] = pd.Series(_with_data(table["status"].to_dict(), trees))
     # what matters most at both ends, since the middle is left out where a wide table is printed
     shown = ["rank", "log_bayes_factor", "probability", "log_bayes_factor_mcse", "log_z", "mcse"]
     return table[[*shown, "weight_ess", "khat", "estimator", "status"]]
@@ -239,9 +238,7 @@ def bayes_factor(a: xr.DataTree, b: xr.DataTree, *, ci_prob: float | None = None
     mcse = float(np.hypot(first["mcse"], second["mcse"]))
     half_width = errors * mcse
     entries = {"a": first, "b": second}
-    statuses = {name: str(entry["status"].item()) for name, entry in entries.items()}
-    statuses = _with_data(statuses, {"a": a, "b": b})
-    _warn_of_status(entries)
+    statuses = _judged(entries, {"a": a, "b": b})
     _warn_if_close("a", {"b": (difference, mcse)})
     dataset = xr.Dataset(
         {
@@ -304,19 +301,20 @@ def _warn_if_close(
         )
 
 
-def _warn_of_status(entries: Mapping[str, xr.Dataset]) -> None:
+def _judged(entries: Mapping[Any, xr.Dataset], trees: Mapping[Any, xr.DataTree]) -> dict[Any, str]:
+    """Statuses, which note of all models that have data if these differ, with their warnings."""
+    statuses = {name: str(entry["status"].item()) for name, entry in entries.items()}
     for name, entry in entries.items():
-        status = str(entry["status"].item())
-        if status != "ok":
+        if (status := statuses[name]) != "ok":
             seen = f" ({entry.attrs[DOUBTS]})" if DOUBTS in entry.attrs else ""
             warn(f"model {name!r} has status {status!r}{seen}: {STATUS_SENTENCES[status]}")
+    # nobody knows which of them has the wrong data
+    noted = {name: f"{statuses[name]}, other data" for name in _different(trees)}
+    return {**statuses, **{name: note.removeprefix("ok, ") for name, note in noted.items()}}
 
 
-def _with_data(statuses: Mapping[Any, str], trees: Mapping[Any, xr.DataTree]) -> dict[Any, str]:
-    """Statuses, noting of all models that have data if these differ, with a warning.
-
-    Which of them has the wrong data nobody knows. That of a model without data is not known.
-    """
+def _different(trees: Mapping[Any, xr.DataTree]) -> list[Any]:
+    """Names of all models that have data if these differ, with a warning."""
     data = {name: _sorted_data(tree) for name, tree in trees.items()}
     without = [name for name in data if not data[name]]
     first, *others = [name for name in data if data[name]] or without
@@ -326,22 +324,19 @@ def _with_data(statuses: Mapping[Any, str], trees: Mapping[Any, xr.DataTree]) ->
             f"{', '.join(map(repr, without))}, which has none (its likelihood may be a potential): "
             "make sure that both are of the same data"
         )
-    different = [name for name in others if not _same(data[first], data[name])]
+    different = [
+        name
+        for name in others
+        if len(data[name]) != len(data[first]) or not all(map(same_data, data[name], data[first]))
+    ]
     if not different:
-        return dict(statuses)
+        return []
     warn(
         f"the observed data of {first!r} and {', '.join(map(repr, different))} differ, and a Bayes "
         "factor between models of different data means nothing (a transformed response needs its "
         "Jacobian)"
     )
-    noted = {name: f"{statuses[name]}, other data" for name in (first, *others)}
-    return {**statuses, **{name: note.removeprefix("ok, ") for name, note in noted.items()}}
-
-
-def _same(first: list[np.ndarray], other: list[np.ndarray]) -> bool:
-    return len(first) == len(other) and all(
-        np.array_equal(x, y, equal_nan=True) for x, y in zip(first, other, strict=True)
-    )
+    return [first, *others]
 
 
 def _sorted_data(tree: xr.DataTree) -> list[np.ndarray]:
