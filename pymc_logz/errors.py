@@ -166,9 +166,10 @@ WITH_NUMBER = {
         "method='warp3', more draws, or pymc_logz.sample_hais."
     ),
     "missed_mode": (
-        "Searches from prior draws lead to mass where no chain has been, so log Z lacks its share "
-        "and is too low; use more chains (chains=), which start at different points, and compare "
-        "them (az.rhat), or pymc_logz.sample_hais with its default reference and steps."
+        "Searches from prior draws lead to mass where no draw has been, so log Z lacks its share "
+        "and is too low; use pymc_logz.sample_hais with its default reference and steps. Labels "
+        "that can be switched, as in a mixture, may be ordered (transform=ordered), which more "
+        "chains do not replace; elsewhere more chains (chains=) start at more points."
     ),
     "uncovered": (
         "The posterior goes on where the proposal has no density, or no draw is, so log Z lacks "

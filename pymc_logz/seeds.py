@@ -9,7 +9,11 @@ def random_generator(random_seed: Any) -> np.random.Generator:
     """Generator for anything that ``pm.sample`` takes as ``random_seed``, a copy if it is one."""
     from pymc.util import get_random_generator
 
-    return get_random_generator(random_seed)
+    try:
+        return get_random_generator(random_seed)
+    except (TypeError, ValueError) as error:
+        allowed = "None, a whole number of at least 0 (or several), or a numpy.random.Generator"
+        raise type(error)(f"random_seed={random_seed!r} must be {allowed}") from None
 
 
 class Generators(NamedTuple):

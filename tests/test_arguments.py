@@ -19,6 +19,7 @@ from pymc_logz.arguments import (
     check_whole,
     is_whole,
 )
+from pymc_logz.seeds import random_generator
 
 INF, NAN = np.inf, np.nan
 
@@ -56,6 +57,13 @@ def zero(**given: Any) -> None:
 def not_zero(**given: Any) -> None:
     """The check of log densities that may not."""
     check_log_density(may_be_zero=False, **given)
+
+
+@pytest.mark.parametrize("seed", ["a", 1.5, -1])
+def test_a_seed_is_a_whole_number(seed: Any) -> None:
+    """Would catch NumPy's words about entropy, which do not say which argument is wrong."""
+    with pytest.raises((TypeError, ValueError), match=f"random_seed={seed!r} must be"):
+        random_generator(seed)
 
 
 @pytest.mark.parametrize(

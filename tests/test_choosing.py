@@ -141,6 +141,15 @@ def test_arguments_that_do_not_apply(annealed: xr.DataTree, energy: energies.Ene
     posterior = models.exact_draws(energy, np.random.default_rng(4), 50, 2)
     with pytest.raises(ValueError, match=r"bridge_sampling\(tree, model\)"):
         lz.evidence(posterior)
+    predictive = xr.DataTree.from_dict({"prior": xr.Dataset(), "prior_predictive": xr.Dataset()})
+    with pytest.raises(ValueError, match=r"idata has no group 'posterior'.*prior_predictive"):
+        lz.evidence(predictive, energy.model)
+
+
+def test_the_model_is_that_of_the_context(annealed: xr.DataTree, energy: energies.Energy) -> None:
+    """Would catch a call that needs the model said twice, as that of `sample_hais` does not."""
+    with energy.model:
+        assert models.log_z_of(lz.evidence(**SETTINGS)) == models.log_z_of(annealed)
 
 
 @pytest.mark.filterwarnings("ignore:The number of samples is too small")

@@ -84,6 +84,15 @@ SLIPS: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "a posterior as model": (lambda: lz.evidence(TREE, "model"), "model is of type str"),
     "no tree at all": (lambda: lz.evidence("tree", MODEL), "idata is of type str.*DataTree"),
+    "a path": (lambda: lz.evidence("a.nc", MODEL), r"az.from_netcdf\(path\)"),
+    "a group": (lambda: lz.evidence(TREE["posterior"].to_dataset(), MODEL), "the whole DataTree"),
+    "models in a list": (lambda: lz.evidence([MODEL]), r"are models: .*evidence_of_models"),
+    "models to compare": (
+        lambda: lz.compare_evidence({"a": MODEL, "b": MODEL}),
+        r"trees are models: write lz.evidence_of_models\(models\) first",
+    ),
+    "a model in a Bayes factor": (lambda: lz.bayes_factor(MODEL, MODEL), r"a is a pm.*evidence\(m"),
+    "evidence of no model": (lambda: lz.evidence(), r"write evidence\(model\).*`with model:`"),
     "no model anywhere": (lambda: lz.sample_hais(), "model is missing: write.*`with model:`"),
 }
 

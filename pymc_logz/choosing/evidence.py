@@ -1,6 +1,5 @@
 """One call that does the right thing: chooses the method, cross-checks it, says what and why."""
 
-import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,35 +18,30 @@ from pymc_logz.choosing.second_opinion import (
 from pymc_logz.estimators import importance_log_z
 from pymc_logz.hais.directions import of_weights
 from pymc_logz.hais.sampling import sample_hais
-from pymc_logz.models.context import ForeignModel, model_from, pymc_model_of, written_as
+from pymc_logz.models.context import (
+    ForeignModel,
+    check_known,
+    check_no_model,
+    model_from,
+    pymc_model_of,
+    written_as,
+)
 from pymc_logz.models.discrete import discrete_names
 from pymc_logz.models.exact import exact_observations
 from pymc_logz.posterior.bridging import bridge_sampling
 from pymc_logz.runners.progress import progress_bar
 from pymc_logz.tempered.evidence import of_levels
+from pymc_logz.trees import kinds
 from pymc_logz.trees.chains import says_result
 from pymc_logz.trees.comparison import evidence_of
-from pymc_logz.trees.kinds import (
-    EXACT,
-    HAIS_BOTH,
-    LEVELS,
-    LOG_WEIGHTS,
-    ROWS,
-    TEMPERED_SUMS,
-    kind_of,
-    material_of,
-)
 from pymc_logz.trees.layout import ESTIMATOR, log_weights
 from pymc_logz.wings import from_wing
-
-LEAST_CHAINS = 2
-"""Chains of a default ``pm.sample`` at least."""
 
 
 @written_as("evidence(model), or evidence(idata, model)")
 @says_result
 def evidence(
-    idata: xr.DataTree | pm.Model | ForeignModel,
+    idata: xr.DataTree | pm.Model | ForeignModel | None = None,
     model: pm.Model | None = None,
     *,
     methods: str | Sequence[str] | None = None,
@@ -82,7 +76,7 @@ def evidence(
     idata
         DataTree, or a PyMC model, or an energy such as ``energies.bernoulli_rbm(...)``.
     model
-        The model that a tree's posterior is of. Inside a model's context it may be left out.
+        The model that a tree's posterior is of. Inside a model's context both may be left out.
     methods
         Estimators of a tempered run: ``"all"``, or names out of ``"rts"``, ``"mbar"``, ``"ts"``,
         ``"bar_chain"``, ``"stepping_stone"``, ``"stepping_stone_reverse"``, ``"ti_trapezoid"``,
@@ -134,49 +128,56 @@ def evidence(
     """
     check_flag(cross_check=cross_check)
     how = How(random_seed, progressbar, compile_kwargs)
+    if idata is None:
+        idata, model = model_from(model, "evidence(model)"), None
     idata, model = pymc_model_of(idata), pymc_model_of(model)
     if isinstance(idata, pm.Model | ForeignModel):
         if model is not None:
-            name = "a pm.Model" if isinstance(idata, pm.Model) else f"a {type(idata).__name__}"
-            raise TypeError(
-                f"idata is {name}: write evidence(idata, model), or evidence(model) alone"
-            )
+            check_no_model("evidence(idata, model), or evidence(model) alone", idata=idata)
         with progress_bar(how.progressbar):
             return _of_model(idata, methods, cross_check, how, kwargs)
     if model is not None:
         model = model_from(model, "evidence(idata, model)")
     of_posterior = pm.Model.get_context(error_if_none=False) if model is None else model
-    material = material_of(idata, "idata")
-    if methods is None and of_posterior is not None and material == ROWS:
+    material = kinds.material_of(idata, "idata")
+    if methods is None and of_posterior is not None and material == kinds.ROWS:
         reason = "a posterior was given with its model, and neither weights nor temperatures"
         chosen = "manifold_bridge" if exact_observations(of_posterior) else "bridge"
+        check_known("evidence", bridge_sampling, kwargs)
         options = {**({} if cross_check else {"cross_check": None}), **how._asdict(), **kwargs}
         found = chosen_by(bridge_sampling(idata, of_posterior, **options), chosen, reason)
         return with_second_opinion(found, of_posterior, how) if cross_check else found
-    if kwargs:
-        raise TypeError(
-            f"{sorted(kwargs)} apply only when a model is given, not a DataTree with a log Z"
-        )
-    if methods is not None and kind_of(idata) == TEMPERED_SUMS:
-        raise ValueError(
-            f"methods={methods!r} needs the draws of a tempered run, and this one kept their sums, "
-            "which are enough for RTS alone, the estimate that the tree has: run "
-            "sample_tempered(keep='draws')"
-        )
-    if methods is not None and material != LEVELS:
-        raise ValueError(f"methods={methods!r} applies to a DataTree of sample_tempered only")
-    if material == ROWS and "evidence" not in idata.children:
-        raise ValueError(
-            f"idata has no group 'evidence' (its groups are {sorted(idata.children)}): give the "
-            "model that its draws are of, evidence(idata, model), or call it inside `with model:` "
-            "(the same as bridge_sampling(tree, model)); without draws, sample_hais(model=model)"
-        )
+    _check_stored(idata, material, methods, kwargs)
     found = _OF_MATERIAL.get(material, _as_stored)(idata, methods)
     if model is None or methods is not None or not cross_check:
         return found
     chosen = str(found["evidence"][ESTIMATOR].values[0])
     found = chosen_by(found, chosen, "the tree holds what a run left for it")
     return with_second_opinion(found, model, how)
+
+
+def _check_stored(idata: xr.DataTree, material: str, methods: Any, kwargs: Any) -> None:
+    """Raise for what does not apply to a tree without its model, or a tree without a log Z."""
+    if kwargs:
+        raise TypeError(
+            f"{sorted(kwargs)} apply only when a model is given, not a DataTree with a log Z"
+        )
+    if methods is not None and kinds.kind_of(idata) == kinds.TEMPERED_SUMS:
+        raise ValueError(
+            f"methods={methods!r} needs the draws of a tempered run, and this one kept their sums, "
+            "which are enough for RTS alone, the estimate that the tree has: run "
+            "sample_tempered(keep='draws')"
+        )
+    if methods is not None and material != kinds.LEVELS:
+        raise ValueError(f"methods={methods!r} applies to a DataTree of sample_tempered only")
+    groups, is_posterior = sorted(idata.children), material == kinds.ROWS
+    if "evidence" not in groups and (is_posterior or kinds.kind_of(idata) == kinds.OTHER):
+        raise ValueError(
+            f"idata has no group {'evidence' if is_posterior else 'posterior'!r} (its groups are "
+            f"{groups}): give draws of a posterior and their model, evidence(idata, model), or "
+            "call it inside `with model:` (the same as bridge_sampling(tree, model)); without "
+            "draws, sample_hais(model=model)"
+        )
 
 
 def _of_model(
@@ -192,19 +193,22 @@ def _of_model(
             f"methods={methods!r} applies to a tempered run: evidence(sample_tempered(...))"
         )
     if isinstance(model, ForeignModel):
+        check_known("evidence", sample_hais, kwargs)
         found = sample_hais(model=model, **how._asdict(), **kwargs)
         return chosen_by(found, "hais", "an energy made of bits was given, which block Gibbs moves")
     if exact_observations(model):
         found = _constrained(model, how, kwargs)
     else:
+        check_known("evidence", sample_hais, kwargs)
         found = sample_hais(model=model, **how._asdict(), **{"sum_out": None, **kwargs})
         reason = "there are no posterior draws, and annealed importance sampling needs none; "
-        if kind_of(found) == EXACT:
+        if kinds.kind_of(found) == kinds.EXACT:
             reason += f"it has discrete variables alone, {_route(found)}"
             return chosen_by(found, "exact", reason)
         if names := discrete_names(model):
             reason += f"discrete variables are {_route(found) or f'moved: {names}'}; "
-        found = chosen_by(found, "hais", f"{reason}{_cost(found)}")
+        reason += f"it evaluated the model {sum(spent_on(found).values()):,} times"
+        found = chosen_by(found, "hais", reason)
         if cross_check and not kwargs:
             found = with_another_route(found, model, how)
     return with_second_opinion(found, model, how) if cross_check else found
@@ -214,16 +218,6 @@ def _route(found: xr.DataTree) -> str:
     """How discrete variables were summed out, if they were."""
     route = found["evidence"].attrs.get("summed_out")
     return "" if route is None else f"summed out: {route}"
-
-
-def _cost(found: xr.DataTree) -> str:
-    """What HAIS took, beside what the draws that a bridge needs take at least."""
-    n_evaluations = sum(spent_on(found).values())
-    n_moves = LEAST_CHAINS * inspect.signature(pm.sample).parameters["draws"].default
-    return (
-        f"it evaluated the model {n_evaluations:,} times, where the draws of a default pm.sample "
-        f"are {n_moves:,} moves of several evaluations each, beside those of its warm-up"
-    )
 
 
 def _constrained(model: pm.Model, how: How, kwargs: Mapping[str, Any]) -> xr.DataTree:
@@ -239,7 +233,7 @@ def _constrained(model: pm.Model, how: How, kwargs: Mapping[str, Any]) -> xr.Dat
 def _as_stored(tree: xr.DataTree, _: Any) -> xr.DataTree:
     """The tree itself, if it has an evidence, and that of the rows that it holds; raises if not."""
     evidence_of(tree)
-    if kind_of(tree) == HAIS_BOTH and "weighted_posterior" in tree.children:
+    if kinds.kind_of(tree) == kinds.HAIS_BOTH and "weighted_posterior" in tree.children:
         whole = tree["evidence"]["log_z"].sel({ESTIMATOR: "hais"})
         found = importance_log_z(log_weights(tree))
         if not np.isclose(found.log_z, float(whole), rtol=1e-6, equal_nan=True):
@@ -250,5 +244,5 @@ def _as_stored(tree: xr.DataTree, _: Any) -> xr.DataTree:
     return tree
 
 
-_OF_MATERIAL = {LOG_WEIGHTS: lambda tree, _: of_weights(tree), LEVELS: of_levels}
+_OF_MATERIAL = {kinds.LOG_WEIGHTS: lambda tree, _: of_weights(tree), kinds.LEVELS: of_levels}
 """How log Z is made of what a run left, by `pymc_logz.trees.kinds.Kind.material`."""

@@ -232,6 +232,8 @@ class InPieces:
         others, alone = plan.columns
         for row, target in zip(rows, full, strict=True):
             of_point, tables = _eliminated(plan, self.at(row), NUMERIC, with_ratio=True)
+            # where no value has a likelihood, as at a row that is to be shown, any one is as good
+            of_point = of_point if np.max(of_point) > -np.inf else np.zeros(len(of_point))
             c = int(rng.choice(len(of_point), p=softmax(of_point)))
             chosen = drawn_back(plan.rounds, tables, c, rng)
             target[others] = plan.points[c]

@@ -101,7 +101,8 @@ def plan_run(
     if isinstance(found, Planned):
         return found
     look = look_around(target, settings, rng)
-    with line("Fitting a reference, looking for modes", BRIDGE):
+    cheaper = BRIDGE if block.follows_whole_gradient else ""
+    with line("Fitting a reference, looking for modes", cheaper):
         search = searched(target, look, settings, rng, tried, found)
     return planner.searched(search)
 

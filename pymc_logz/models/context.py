@@ -1,6 +1,6 @@
 """The model that a user means, its labels, and messages for arguments that changed places."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from functools import wraps
 from inspect import signature
@@ -11,7 +11,7 @@ import pymc as pm
 from pymc.backends.arviz import coords_and_dims_for_inferencedata, find_constants, find_observations
 
 from pymc_logz.arguments import check_compile_kwargs
-from pymc_logz.models.flat import FlatModel, constrain
+from pymc_logz.models.flat import FlatModel, constrain, function_of_rows
 from pymc_logz.models.known_priors import n_factored
 from pymc_logz.paths.geometric import AnnealingPath
 
@@ -76,12 +76,9 @@ def written_as[**P, R](call: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
             try:
                 given = parameters.bind(*args, **kwargs).arguments
             except TypeError as error:
-                known, meant = parameters.parameters, f": write {call}"
-                for name in kwargs:
-                    if name not in known and (close := get_close_matches(name, known, 1)):
-                        meant = f" (did you mean {close[0]!r}?)"
-                        break
-                raise TypeError(f"{call.partition('(')[0]}() {error}{meant}") from None
+                name = call.partition("(")[0]
+                check_known(name, function, kwargs)
+                raise TypeError(f"{name}() {error}: write {call}") from None
             check_compile_kwargs(given.get("compile_kwargs"))
             return function(*args, **kwargs)
 
@@ -90,11 +87,25 @@ def written_as[**P, R](call: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     return decorate
 
 
+def check_known(call: str, function: Callable[..., Any], given: Iterable[str]) -> None:
+    """Raise a TypeError for keywords that a function does not take, which ``call`` was given."""
+    known = signature(function).parameters
+    for name in () if "kwargs" in known else given:
+        if name not in known:
+            close = get_close_matches(name, known, 1)
+            meant = f" (did you mean {close[0]!r}?)" if close else ""
+            raise TypeError(f"{call}() got an unexpected keyword argument {name!r}{meant}")
+
+
 def check_no_model(call: str, **given: Any) -> None:
-    """Raise a TypeError for an argument that is a model in the place of something else."""
+    """Raise a TypeError for an argument that is a model, or some, in the place of others."""
     for name, value in given.items():
-        if isinstance(value, pm.Model):
-            raise TypeError(f"{name} is a pm.Model: write {call}")
+        if isinstance(value, pm.Model | ForeignModel):
+            kind = "pm.Model" if is_model(value) else type(value).__name__
+            raise TypeError(f"{name} is a {kind}: write {call}")
+        parts = list(value.values()) if isinstance(value, Mapping) else value
+        if isinstance(parts, list | tuple) and parts and all(map(is_model, parts)):
+            raise TypeError(f"{name} are models: write lz.evidence_of_models(models) first")
 
 
 def describe_row(flat: FlatModel, row: np.ndarray) -> str:
@@ -102,6 +113,19 @@ def describe_row(flat: FlatModel, row: np.ndarray) -> str:
     values = constrain(flat, row[None], [rv.name for rv in flat.model.free_RVs])
     with np.printoptions(precision=4, threshold=6):
         return ", ".join(f"{name}={value[0]}" for name, value in values.items())
+
+
+def not_finite(flat: FlatModel, row: np.ndarray) -> str:
+    """First entries without a finite log density at a row, of observed variables and potentials."""
+    model, rows, found = flat.model, row[None], []
+    if flat.summed is not None:
+        rows = flat.summed.filled(rows, np.random.default_rng(0))
+    terms = [*model.observed_RVs, *model.potentials]
+    values = function_of_rows(model, model.logp(terms, sum=False))(rows)
+    for term, (value,) in zip(terms, values, strict=True):
+        first = np.argwhere(~np.isfinite(value))[:1]
+        found += [f"{term.name}{at.tolist() or ''} is {value[tuple(at)]}" for at in first]
+    return f", where the log density of {', '.join(found)}" if found else ""
 
 
 def model_labels(model: pm.Model) -> dict[str, Any]:

@@ -58,6 +58,7 @@ class PriorDraws:
         self._unbounded = np.repeat(bare, sizes)
         self.n_drawn = self.n_outside = self.n_rounded = 0
         self._log_share: tuple[float, float] | None = None
+        self._has_warned = False
         if needed and self.obstacle is not None:
             raise self.obstacle
 
@@ -100,8 +101,9 @@ class PriorDraws:
         return float(np.log(share)), float(np.sqrt((1 - share) / (share * self.n_drawn)))
 
     def warn_of_share(self) -> None:
-        """Say that transforms restrict the prior, if those draws that were made tell so."""
-        if self.finite_share < 1.0:
+        """Say once that transforms restrict the prior, if those draws that were made tell so."""
+        if self.finite_share < 1.0 and not self._has_warned:
+            self._has_warned = True
             warn(
                 f"the transforms take only {self.finite_share:.1%} of the prior draws: log Z is "
                 "that of the prior restricted to them and renormalised"
@@ -201,8 +203,9 @@ class _RowSampler(Sampler):
             self.draw(1)
         except NotImplementedError as error:
             self.obstacle = (
-                f"the prior of {_undrawable(model)} cannot be drawn from ({error}), so there is "
-                "nowhere to start; use a proper prior, or give pm.CustomDist a random= function"
+                f"the prior of {_undrawable(model)} cannot be drawn from, so there is nowhere to "
+                "start: give pm.CustomDist a random= function, or use a proper prior "
+                f"({str(error).partition('.')[0]})"
             )
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -20,7 +20,7 @@ from pymc_logz.pilot.scales import centred, population_correlation, population_s
 from pymc_logz.runners.anneal import Plan
 from pymc_logz.runners.arrays import rows_of
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.progress import shown_pilot
+from pymc_logz.runners.progress import BRIDGE, shown_pilot
 from pymc_logz.weights import ALPHA, log_mean, normalise, relative, systematic_resample
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ class Population:
         moves = Move(np.full(n_moves, beta), step_size, scale, refreshment)
         self.state, trace = block.run(self.state, moves, self.rng)
         if (shown := shown_pilot()) is not None:
-            shown.moved(n_moves)
+            shown.moved(n_moves, BRIDGE if block.follows_whole_gradient else "")
         last = trace.log_ratio[-1]
         self.log_ratio = np.where(np.isnan(last), -np.inf, last)
         moved = trace.acceptance_rate[step_size > 0]

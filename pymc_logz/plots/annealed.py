@@ -161,7 +161,7 @@ def plot_weights(
 
     Left, a histogram of log weight minus log Z, from -10 on, below which nothing counts; right, the
     fraction of Z that the largest weights make up, with the diagonal of equal weights. The title
-    gives the weight ESS and Pareto k-hat.
+    gives the weight ESS, and Pareto k-hat if any weight is large enough to have one.
 
     Parameters
     ----------
@@ -229,5 +229,6 @@ def _draw_histogram(panel: Panel, log_weight: np.ndarray) -> None:
     counts, edges = np.histogram(shown - log_z, bins=min(bins.size - 1, 60))
     panel.hist(counts, edges[:-1], edges[1:], color=BLUE, alpha=0.7)
     panel.vline(0.0, color=GREY)
-    title = f"weight ESS {estimate.weight_ess:.0f} of {log_weight.size}, k-hat {estimate.khat:.2f}"
+    khat = f", k-hat {estimate.khat:.2f}" if np.isfinite(estimate.khat) else ""
+    title = f"weight ESS {estimate.weight_ess:.0f} of {log_weight.size}{khat}"
     panel.label(title, "log weight - log Z (nats)", "particles")

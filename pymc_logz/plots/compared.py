@@ -24,7 +24,8 @@ def plot_evidence(
 
     Left, the difference of each log Z from that of the best model, with the interval of the
     difference: both errors are in it, and the best model has none of its own. Where it holds zero
-    they are not distinct. Right, bars from zero. Kass & Raftery (1995) call a log Bayes factor
+    they are not distinct. A model whose status is not ``"ok"``, which its name then says, has a
+    hollow marker. Right, bars from zero. Kass & Raftery (1995) call a log Bayes factor
     below 1 worth no more than a bare mention, from 1 to 3 positive evidence, to 5 strong, and above
     that very strong.
 
@@ -92,8 +93,14 @@ def _draw_bayes_factors(
     panel.vline(0.0, color=GREY, linestyle=panel.linestyle(1))
     for x, half, y in zip(centre, half_width, heights, strict=True):
         panel.line(np.array([x - half, x + half]), np.array([y, y]), color=BLUE, width=3)
-    panel.scatter(centre, heights, color=BLUE, size=50)
-    panel.yticks(heights, [str(name) for name in table.index])
+    status = np.asarray(table.get("status", ["ok"] * len(table)))
+    is_ok = status == "ok"
+    panel.scatter(centre[is_ok], heights[is_ok], color=BLUE, size=50)
+    hollow = {"facecolor": "B0", "edgecolor": BLUE}  # of the background
+    panel.scatter(centre[~is_ok], heights[~is_ok], size=50, width=2, **hollow)
+    named = zip(table.index, status, strict=True)
+    names = [f"{name}\n({one})" if one != "ok" else str(name) for name, one in named]
+    panel.yticks(heights, names)
     panel.ylim((0.4, len(table) + 0.7))
     low = np.nanmin(np.append(centre - half_width, 0.0))
     high = np.nanmax(np.append(centre + half_width, 0.0))
@@ -102,12 +109,13 @@ def _draw_bayes_factors(
     for k, (x, y) in enumerate(zip(centre, heights, strict=True)):
         # in the half of the panel where there is room for it
         align = "left" if x < (low + high) / 2 else "right"
-        number = "best" if k == 0 else f"{x:.2f} ± {error[k]:.2f}"
+        # adding zero takes the sign from a zero
+        number = "best" if k == 0 else f"{round(x, 2) + 0.0:.2f} ± {error[k]:.2f}"
         if np.isfinite(x):
             place = x + (0.15 * margin if align == "left" else -0.15 * margin)
             panel.text(place, y + 0.12, number, horizontal_align=align, vertical_align="bottom")
-    title = f"Difference of log Z ± error; bar: {ci_prob:.0%}"
-    panel.label(title, "log Bayes factor against the best model (nats)")
+    title = f"log Bayes factor against the best, {ci_prob:.0%} interval"
+    panel.label(title, "difference of log Z (nats)")
 
 
 def _draw_probabilities(panel: Panel, table: pd.DataFrame, heights: np.ndarray) -> None:
@@ -115,7 +123,7 @@ def _draw_probabilities(panel: Panel, table: pd.DataFrame, heights: np.ndarray) 
     for k, (p, y) in enumerate(zip(probability, heights, strict=True)):
         ends = np.array([0.0, 0.0 if np.isnan(p) else p])
         panel.fill_between_y(ends, np.full(2, y - 0.1), np.full(2, y + 0.1), color=BLUE)
-        words = f"{p:.3g}"
+        words = f"{p:.3f}" if p >= 0.0005 else f"{p:.1g}"
         if not p <= 0.9995:  # which is not rounded to 1
             words = "unknown" if np.isnan(p) else f"1 - {np.delete(probability, k).sum():.2g}"
         panel.text(0.01, y + 0.14, words, horizontal_align="left", vertical_align="bottom")
@@ -124,7 +132,7 @@ def _draw_probabilities(panel: Panel, table: pd.DataFrame, heights: np.ndarray) 
 
 
 def plot_sandwich(
-    trees: Sequence[xr.DataTree],
+    trees: xr.DataTree | Sequence[xr.DataTree],
     *,
     log_z: float | None = None,
     ci_prob: float | None = None,
@@ -137,7 +145,7 @@ def plot_sandwich(
     ----------
     trees
         DataTrees of `sandwich`, or of `sample_hais` with ``direction="both"``, that differ in
-        their number of temperatures.
+        their number of temperatures; or one of them.
     log_z
         Exact value to mark, if it is known.
     ci_prob
@@ -172,6 +180,7 @@ def plot_sandwich(
         model = lz.energies.beta_bernoulli().model
         lz.plot_sandwich([lz.sandwich(model, betas=k, random_seed=1) for k in (8, 32, 128)])
     """
+    trees = [trees] if isinstance(trees, xr.DataTree) else trees
     if not trees:
         raise ValueError("trees are none: give runs of sample_hais(direction='both') or sandwich")
     for tree in trees:

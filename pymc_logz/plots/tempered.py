@@ -222,8 +222,8 @@ def plot_thermo(
     by the derivative of beta along it, so that the shaded area is log Z. In the middle, log Z at
     every beta: the recommended method in blue, the others in grey. Right, by method, the difference
     of log Z from the recommended one, with intervals of ArviZ's
-    ``stats.ci_prob``; its own is shaded. Red are methods that
-    have a status of their own, and those beyond the edge differ by more than ten errors.
+    ``stats.ci_prob``; its own is shaded. Orange are methods that have a status of their own, which
+    is beside the name, and those beyond the edge differ by more than ten errors.
 
     Parameters
     ----------
@@ -343,8 +343,9 @@ def _draw_differences(panel: Panel, lines: Sequence[LogZCurve]) -> None:
             panel.scatter(centre, height, color=colour)
     if first.usable:
         panel.xlim((-1.05 * limit, 1.05 * limit))
-    labels = [line.method if line.usable else f"{line.method} (none)" for line in lines]
-    panel.yticks(heights, labels)
+        tick = float(f"{0.7 * limit:.0e}")  # more of such small numbers run into each other
+        panel.xticks([-tick, 0.0, tick], [f"{-tick:g}", "0", f"{tick:g}"])
+    panel.yticks(heights, [f"{one.method}: {one.status}".removesuffix(": ok") for one in lines])
     panel.ylim((0.4, len(lines) + 0.6))
     title = f"Estimators, {ci_prob:.0%} intervals"
     panel.label(title, f"log Z minus that of {first.method} (nats)")

@@ -7,7 +7,7 @@ import numpy as np
 
 from pymc_logz.errors import ImproperPriorError, ModelError, says_if_interrupted, warn
 from pymc_logz.kernels.hamiltonian import outside, walls_of
-from pymc_logz.models.context import describe_row
+from pymc_logz.models.context import describe_row, not_finite
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.models.prior import FARTHEST, PriorDraws
 from pymc_logz.paths.elliptical import INFLATION, Clusters, check_enough, fitted_clusters
@@ -188,8 +188,9 @@ def check_start(prepared: Prepared, block: Block, start: np.ndarray) -> None:
     if not np.any(np.isfinite(log_ratio)):
         raise ModelError(
             f"the log likelihood plus potentials is not finite at any of {len(start)} prior draws, "
-            f"such as {such_as(np.ones(1))}; check the observed data against the "
-            "support of the likelihood, or use a prior that reaches it"
+            f"such as {such_as(np.ones(1))}{not_finite(prepared.flat, start[0])}; check covariates "
+            "for NaN and the observed data against the support of the likelihood, or use a prior "
+            "that reaches it"
         )
     far = check_far_rows(prepared, start, log_ratio)
     is_nan = np.isnan(log_ratio) & ~far

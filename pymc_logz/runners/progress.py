@@ -16,8 +16,8 @@ from pymc_logz.errors import logger
 
 BAR_LENGTH = 1000
 """Resolution of a bar that follows beta."""
-BRIDGE = "lz.evidence(idata, model) with draws of pm.sample, which needs no pilot"
-"""What is cheaper where a pilot, or what follows it, is slow."""
+BRIDGE = "if the posterior has one mode, lz.evidence(idata, model) with draws of pm.sample"
+"""What is cheaper where a pilot, or what follows it, is slow, if there are gradients."""
 
 
 @dataclass
@@ -111,16 +111,16 @@ class Pilot:
         share = np.log1p(beta / self._betas[0]) / np.log1p(1.0 / self._betas[0])
         self._update(refresh=True, completed=int(BAR_LENGTH * share))
 
-    def moved(self, n_moves: int) -> None:
-        """The pilot made moves at the beta where it is."""
+    def moved(self, n_moves: int, cheaper: str = BRIDGE) -> None:
+        """The pilot made moves at the beta where it is; what is cheaper, if anything."""
         self._n_moves += n_moves
         self._update(refresh=False)
         if not self._is_slow and time.monotonic() - self._started > TimeLeft.long / 2:
             self._is_slow = True
             logger.info(
                 "The pilot, which looks for modes, step sizes and temperatures, is slow on this "
-                "model. Cheaper: %s.",
-                BRIDGE,
+                "model.%s",
+                f" Cheaper: {cheaper}." if cheaper else "",
             )
 
     def _update(self, **news: Any) -> None:

@@ -111,6 +111,7 @@ STARTS = {
     "prior": "the prior",
     "learned": "a learned reference",
     "laplace": "a Laplace fit",
+    "nested_laplace": "nested Laplace approximations",
 }
 _is_inside: ContextVar[bool] = ContextVar("is_inside", default=False)
 

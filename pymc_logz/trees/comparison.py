@@ -1,6 +1,7 @@
 """Compares models by their evidence: Bayes factors, posterior probabilities, and warnings."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -9,9 +10,11 @@ from scipy.special import log_softmax, ndtri
 
 from pymc_logz.arguments import check_probability
 from pymc_logz.errors import STATUS_SENTENCES, warn
+from pymc_logz.models.context import check_no_model
 from pymc_logz.trees.doubts import DOUBTS
 from pymc_logz.trees.kinds import kind_of
 from pymc_logz.trees.layout import ESTIMATOR
+from pymc_logz.trees.posterior import same_data
 
 
 def evidence_of(tree: xr.DataTree, name: str = "tree") -> xr.Dataset:
@@ -56,11 +59,12 @@ def compare_evidence(
     Returns
     -------
     pandas.DataFrame
-        One row per model, the best first, with columns ``rank``; ``log_z`` and its ``mcse`` in
-        nats; ``log_bayes_factor`` against the best model (0 for the best, negative for the
-        others) and its error ``log_bayes_factor_mcse``; posterior model ``probability``;
-        ``weight_ess``, ``khat``, ``estimator`` and ``status``, which also says whose data are not
-        those of the first model given. Models without a usable log Z come last, with NaN.
+        One row per model, the best first, with columns ``rank``; ``log_bayes_factor`` against the
+        best model (0 for the best, negative for the others); posterior model ``probability``; the
+        error ``log_bayes_factor_mcse``; ``log_z`` and its ``mcse`` in nats; ``weight_ess``,
+        ``khat``, ``estimator`` and ``status``. Models without a usable log Z come last, with NaN.
+        Where data differ, ``status`` says ``other data`` of each model that has some; the numbers
+        stay, since they hold for a response that was transformed, with its Jacobian.
 
     Raises
     ------
@@ -70,8 +74,8 @@ def compare_evidence(
     Warns
     -----
     EvidenceWarning
-        If an error is as large as the difference it is used for, if the weights behind a log Z are
-        not to be trusted, or if the models were given different observed data.
+        If an error is as large as a difference that may be one of a nat, if a log Z is not to be
+        trusted, or if the models were given different observed data, or some of them none.
 
     See Also
     --------
@@ -93,12 +97,8 @@ def compare_evidence(
         trees = {name: lz.sample_hais(model=model, random_seed=1) for name, model in models.items()}
         lz.compare_evidence(trees)
     """
-    if isinstance(trees, xr.DataTree):
-        raise ValueError(
-            "trees is one DataTree, and a comparison is of two or more: give them in a dictionary, "
-            "such as {'a': tree_a, 'b': tree_b}"
-        )
-    if not isinstance(trees, Mapping) or len(trees) < 2:
+    check_no_model("lz.evidence_of_models(models) first", trees=trees)
+    if isinstance(trees, xr.DataTree) or not isinstance(trees, Mapping) or len(trees) < 2:
         raise ValueError(
             "trees must be a dictionary of at least two DataTrees, such as "
             "{'a': tree_a, 'b': tree_b}"
@@ -119,14 +119,12 @@ def compare_evidence(
     known = np.isfinite(log_odds).all()
     table["probability"] = np.exp(log_softmax(log_odds)) if known else np.nan
     table.insert(0, "rank", np.arange(len(table)))
-    _warn_of_status(entries)
-    for name, row in table.iloc[1:].iterrows():
-        apart = abs(row["log_bayes_factor"]), row["log_bayes_factor_mcse"]
-        _warn_if_close(str(table.index[0]), str(name), *apart)
-    others = table.loc[_warn_of_data(trees), "status"] + ", other data"
-    table.loc[others.index, "status"] = others.str.removeprefix("ok, ")
-    columns = ["rank", "log_z", "mcse", "log_bayes_factor", "log_bayes_factor_mcse", "probability"]
-    return table[[*columns, "weight_ess", "khat", "estimator", "status"]]
+    table["status"] = pd.Series(_judged(entries, trees))
+    factors = table[["log_bayes_factor", "log_bayes_factor_mcse"]].iloc[1:]
+    _warn_if_close(table.index[0], {name: (-a, b) for name, a, b in factors.itertuples()})
+    # what matters most at both ends, since the middle is left out where a wide table is printed
+    shown = ["rank", "log_bayes_factor", "probability", "log_bayes_factor_mcse", "log_z", "mcse"]
+    return table[[*shown, "weight_ess", "khat", "estimator", "status"]]
 
 
 def model_weights(
@@ -209,7 +207,7 @@ def bayes_factor(a: xr.DataTree, b: xr.DataTree, *, ci_prob: float | None = None
     xarray.Dataset
         ``log_bayes_factor``, its ``mcse`` and ``interval`` (dimension ``bound``: lower, upper) in
         nats, and ``bayes_factor``. Positive values favour ``a``. The statuses of the two log Z are
-        the attributes ``status_a`` and ``status_b``.
+        the attributes ``status_a`` and ``status_b``, which also say ``other data`` if these differ.
 
     Raises
     ------
@@ -239,9 +237,9 @@ def bayes_factor(a: xr.DataTree, b: xr.DataTree, *, ci_prob: float | None = None
     difference = float(first["log_z"] - second["log_z"])
     mcse = float(np.hypot(first["mcse"], second["mcse"]))
     half_width = errors * mcse
-    _warn_of_data({"a": a, "b": b})
-    _warn_of_status({"a": first, "b": second})
-    _warn_if_close("a", "b", difference, mcse)
+    entries = {"a": first, "b": second}
+    statuses = _judged(entries, {"a": a, "b": b})
+    _warn_if_close("a", {"b": (difference, mcse)})
     dataset = xr.Dataset(
         {
             "log_bayes_factor": difference,
@@ -250,11 +248,7 @@ def bayes_factor(a: xr.DataTree, b: xr.DataTree, *, ci_prob: float | None = None
             "bayes_factor": np.exp(difference),
         },
         coords={"bound": ["lower", "upper"]},
-        attrs={
-            "ci_prob": ci_prob,
-            "status_a": str(first["status"].item()),
-            "status_b": str(second["status"].item()),
-        },
+        attrs={"ci_prob": ci_prob} | {f"status_{name}": statuses[name] for name in entries},
     )
     for name in ("log_bayes_factor", "mcse", "interval"):
         dataset[name].attrs["units"] = "nats"
@@ -290,40 +284,59 @@ def _check_prior_odds(
     return odds
 
 
-def _warn_if_close(a: str, b: str, difference: float, mcse: float) -> None:
-    if abs(difference) <= mcse:
+def _warn_if_close(
+    best: Any, others: Mapping[Any, tuple[float, float]], worth: float = 1.0
+) -> None:
+    """One warning of all whose order is not known, if more than a bare mention is at stake."""
+    close = [
+        f"against {name!r} is {apart:.3g} ± {mcse:.3g}"
+        for name, (apart, mcse) in others.items()
+        # exactly zero is of a tree and itself
+        if 0 < abs(apart) <= mcse and abs(apart) + 2 * mcse > worth
+    ]
+    if close:
         warn(
-            f"the log Bayes factor of {a!r} against {b!r} is {difference:.3g}, no larger than its "
-            f"error {mcse:.3g}: the order of the two is not known. Run both with more draws or "
-            "temperatures"
+            f"the log Bayes factor of {best!r} {' and '.join(close)}, no larger than its error: "
+            "the order of the two is not known. Run both with more draws or temperatures"
         )
 
 
-def _warn_of_status(entries: Mapping[str, xr.Dataset]) -> None:
+def _judged(entries: Mapping[Any, xr.Dataset], trees: Mapping[Any, xr.DataTree]) -> dict[Any, str]:
+    """Statuses, which note of all models that have data if these differ, with their warnings."""
+    statuses = {name: str(entry["status"].item()) for name, entry in entries.items()}
     for name, entry in entries.items():
-        status = str(entry["status"].item())
-        if status != "ok":
+        if (status := statuses[name]) != "ok":
             seen = f" ({entry.attrs[DOUBTS]})" if DOUBTS in entry.attrs else ""
             warn(f"model {name!r} has status {status!r}{seen}: {STATUS_SENTENCES[status]}")
+    # nobody knows which of them has the wrong data
+    noted = {name: f"{statuses[name]}, other data" for name in _different(trees)}
+    return {**statuses, **{name: note.removeprefix("ok, ") for name, note in noted.items()}}
 
 
-def _warn_of_data(trees: Mapping[str, xr.DataTree]) -> list[str]:
-    """Names of models that were given other data than the first, with a warning of each."""
-    others = []
+def _different(trees: Mapping[Any, xr.DataTree]) -> list[Any]:
+    """Names of all models that have data if these differ, with a warning."""
     data = {name: _sorted_data(tree) for name, tree in trees.items()}
-    first_name, first = next(iter(data.items()))
-    for name, other in data.items():
-        same = len(first) == len(other) and all(
-            np.array_equal(x, y, equal_nan=True) for x, y in zip(first, other, strict=True)
+    without = [name for name in data if not data[name]]
+    first, *others = [name for name in data if data[name]] or without
+    if data[first] and without:
+        warn(
+            f"the observed data of {first!r} cannot be compared with those of "
+            f"{', '.join(map(repr, without))}, which has none (its likelihood may be a potential): "
+            "make sure that both are of the same data"
         )
-        if not same:
-            others.append(name)
-            warn(
-                f"the observed data of {first_name!r} and {name!r} differ, and a Bayes factor "
-                "between models of different data means nothing (a transformed response needs its "
-                "Jacobian)"
-            )
-    return others
+    different = [
+        name
+        for name in others
+        if len(data[name]) != len(data[first]) or not all(map(same_data, data[name], data[first]))
+    ]
+    if not different:
+        return []
+    warn(
+        f"the observed data of {first!r} and {', '.join(map(repr, different))} differ, and a Bayes "
+        "factor between models of different data means nothing (a transformed response needs its "
+        "Jacobian)"
+    )
+    return [first, *others]
 
 
 def _sorted_data(tree: xr.DataTree) -> list[np.ndarray]:

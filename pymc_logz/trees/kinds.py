@@ -7,9 +7,12 @@ depends on what a tree is asks `KINDS`, not which groups happen to be there.
 """
 
 from collections.abc import Collection
+from os import PathLike
 from typing import Any, NamedTuple
 
 import xarray as xr
+
+from pymc_logz.models.context import check_no_model
 
 KIND, LAYOUT = "pymc_logz_kind", "pymc_logz_layout"
 LAYOUT_VERSION = 1
@@ -88,11 +91,14 @@ OWN_GROUPS = {
 
 def kind_of(tree: Any, name: str = "tree") -> str:
     """Kind of a tree of this package or of another sampler, a key of `KINDS`; raises for others."""
+    check_no_model("lz.evidence(model) first", **{name: tree})
     if not isinstance(tree, xr.DataTree):
-        raise TypeError(
-            f"{name} is of type {type(tree).__name__}; give an xarray.DataTree such as "
-            "pymc_logz.sample_hais returns"
-        )
+        wanted = "an xarray.DataTree such as pymc_logz.sample_hais returns"
+        if isinstance(tree, str | PathLike):
+            wanted = "the DataTree in that file, az.from_netcdf(path) or xarray.open_datatree(path)"
+        elif isinstance(tree, xr.Dataset):
+            wanted = "the whole DataTree, not one group of it"
+        raise TypeError(f"{name} is of type {type(tree).__name__}; give {wanted}")
     layout = int(tree.attrs.get(LAYOUT, LAYOUT_VERSION))
     if layout > LAYOUT_VERSION:
         raise ValueError(
@@ -127,11 +133,8 @@ def check_kind(tree: Any, group: str, kinds: Collection[str]) -> str:
     is_tree = isinstance(tree, xr.DataTree)
     if is_tree and (kind := kind_of(tree)) in kinds:
         return kind
-    makers = [KINDS[one].made_by for one in kinds if one not in STEP_STATISTICS]
-    needs = f"a group {group!r}, as {' or '.join(makers)} returns it"
-    for one in kinds:
-        if one in STEP_STATISTICS:
-            needs += f", or the statistics of {KINDS[one].made_by}"
+    makers = " or ".join(KINDS[one].made_by for one in kinds)
+    needs = f"a group {group!r}, as {makers} returns it, or the same among its statistics"
     found = f"comes from {KINDS[kind].made_by}" if is_tree else f"is of type {type(tree).__name__}"
     message = f"this needs a DataTree with {needs}; what was given {found}"
     raise ValueError(message) if is_tree else TypeError(message)

@@ -150,14 +150,15 @@ def check_data(tree: xr.DataTree, flat: FlatModel) -> None:
         what = f"the group {group!r}"
         stored = aligned(present, flat.model, names, samples=(), what=what)
         for name in names:
-            if not _same(np.asarray(stored[name]), np.asarray(data[name])):
+            if not same_data(np.asarray(stored[name]), np.asarray(data[name])):
                 raise ValueError(
                     f"the draws were made with other data: {name!r} in the group {group!r} is "
                     "not what the model has now. Set it back (pm.set_data), or sample again"
                 )
 
 
-def _same(stored: np.ndarray, own: np.ndarray) -> bool:
+def same_data(stored: np.ndarray, own: np.ndarray) -> bool:
+    """Whether two arrays are the same data."""
     if stored.shape != own.shape:
         return False
     if stored.dtype.kind in "fiub" and own.dtype.kind in "fiub":
@@ -279,11 +280,12 @@ def _order(labels: np.ndarray, given: Sequence[object] | None, where: str) -> np
     if given is None:
         return np.arange(labels.size)
     stored, own = set(_as_text(labels)), set(_as_text(given))
+    differing = {"missing": own - stored, "not in the model": stored - own}
+    found = [f"{what}: {sorted(names)[:5]}" for what, names in differing.items() if names]
     raise ValueError(
-        f"{where}: the labels are not those of the model (missing: "
-        f"{sorted(own - stored)[:5]}; not in the model: {sorted(stored - own)[:5]})"
-        ", so its entries cannot be told apart. Keep the tree whole, or give it the model's labels "
-        "(assign_coords)"
+        f"these draws look like those of another model: {where}, has labels that are not those of "
+        f"the model ({'; '.join(found) or 'some repeat'}). Keep the tree whole, or give it the "
+        "model's labels (assign_coords)"
     )
 
 

@@ -71,7 +71,7 @@ def test_pilot_is_deterministic_given_its_generator() -> None:
 def test_pilot_reports_each_beta(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a progress bar that does not get to its end."""
     rng, seen = make_rng("pilot"), []
-    shown = SimpleNamespace(reached=seen.append, moved=lambda n_moves: None)
+    shown = SimpleNamespace(reached=seen.append, moved=lambda n_moves, cheaper: None)
     monkeypatch.setattr(population, "shown_pilot", lambda: shown)
     start = rng.standard_normal((N, 3))
     run_pilot(narrow_block(Hamiltonian()), start, rng, SETTINGS)

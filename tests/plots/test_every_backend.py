@@ -59,7 +59,7 @@ def made() -> dict[str, object]:
         "plot_evidence": table,
         "plot_overlap": tempered,
         "plot_path": both,
-        "plot_sandwich": [both],
+        "plot_sandwich": both,
         "plot_sensitivity": xr.DataTree.from_dict({"sensitivity": sensitivity}),
         "plot_tempering": tempered,
         "plot_thermo": tempered,

@@ -137,7 +137,7 @@ def test_area_is_log_z_and_methods_differ_by_what_they_differ(tree: xr.DataTree)
     assert left[-1, 1] < first[-1, 1]
     assert difference[0, 0] < difference[1, 0] <= 10.001 * half / in_errors
     labels = [tick.get_text() for tick in panels["difference"].get_yticklabels()]
-    assert labels == ["rts", "ti_left"]
+    assert labels == ["rts", "ti_left: rule_error"]
     with pytest.raises(ValueError, match="must be 'all' or among"):
         lz.plot_thermo(tree, methods="tarot")
 

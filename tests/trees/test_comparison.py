@@ -20,11 +20,11 @@ from pymc_logz.trees.layout import evidence_dataset, make_tree
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
 COLUMNS = [
     "rank",
+    "log_bayes_factor",
+    "probability",
+    "log_bayes_factor_mcse",
     "log_z",
     "mcse",
-    "log_bayes_factor",
-    "log_bayes_factor_mcse",
-    "probability",
     "weight_ess",
     "khat",
     "estimator",
@@ -106,8 +106,25 @@ def test_unusable_model_comes_last_with_a_warning() -> None:
 
 def test_close_models_warn() -> None:
     """Would catch an order that is presented as known although the error is as large."""
-    with pytest.warns(lz.EvidenceWarning, match="'b' against 'a'.*order of the two is not known"):
-        lz.compare_evidence({"a": made(-10.0, 0.3), "b": made(-9.8, 0.3)})
+    trees = {"a": made(-10.0, 0.3), "b": made(-9.8, 0.3), "c": made(-9.9, 0.4)}
+    with pytest.warns(lz.EvidenceWarning, match="'b' against 'c'.*order of the two") as caught:
+        lz.compare_evidence(trees)
+    assert "against 'a' is 0.2 ± 0.424" in str(caught.pop().message)
+    assert len(caught) == 0, "one warning for all"
+
+
+def test_models_as_good_as_equal_do_not_warn() -> None:
+    """Would catch the advice to run longer where neither order would decide anything."""
+    lz.compare_evidence({"a": made(-10.0, 0.013), "b": made(-9.995, 0.013)})
+    tree = made(-10.0, 3.0)
+    lz.bayes_factor(tree, tree)
+
+
+def test_the_printed_table_shows_what_matters() -> None:
+    """Would catch a Bayes factor or a probability that a narrow terminal leaves out."""
+    with pd.option_context("display.width", 80, "display.max_columns", 0):
+        printed = repr(lz.compare_evidence(three())).splitlines()[0]
+    assert {"log_bayes_factor", "probability", "status"} <= set(printed.split())
 
 
 def test_different_data_warn_whatever_their_names() -> None:
@@ -177,18 +194,31 @@ def test_bayes_factor() -> None:
 def test_bayes_factor_warns() -> None:
     """Would catch the silent use of errors, states or data that cannot be compared."""
     with pytest.warns(lz.EvidenceWarning, match="order of the two is not known"):
-        lz.bayes_factor(made(-10.0, 0.3), made(-10.1, 0.3))
+        lz.bayes_factor(made(-10.0, 0.3), made(-10.2, 0.3))
     with pytest.warns(lz.EvidenceWarning, match="'b' has status 'low_weight_ess'"):
         lz.bayes_factor(made(-10.0), made(-12.0, 0.1, "low_weight_ess"))
     with pytest.warns(lz.EvidenceWarning, match="observed data of 'a' and 'b' differ"):
-        lz.bayes_factor(made(-10.0), made(-12.0, y=[0.0]))
+        found = lz.bayes_factor(made(-10.0), made(-12.0, y=[0.0]))
+    assert found.attrs["status_a"] == found.attrs["status_b"] == "other data"
 
 
 def test_the_table_says_whose_data_are_others() -> None:
     """Would catch an ``ok`` beside a probability that means nothing."""
-    with pytest.warns(lz.EvidenceWarning, match="observed data of 'a' and 'b' differ"):
-        table = lz.compare_evidence({"a": made(-10.0), "b": made(-12.0, y=[0.0])})
-    assert table["status"].to_dict() == {"a": "ok", "b": "other data"}
+    trees = {"a": made(-10.0), "b": made(-12.0, y=[0.0]), "c": made(-11.0)}
+    for order in ("abc", "bac"):
+        with pytest.warns(lz.EvidenceWarning, match="observed data of .* differ"):
+            table = lz.compare_evidence({name: trees[name] for name in order})
+        assert set(table["status"]) == {"other data"}, "nobody knows whose data are the right ones"
+
+
+def test_data_inside_a_potential_cannot_be_compared() -> None:
+    """Would catch a claim that data differ where one model does not tell its data."""
+    potential = made(-12.0)
+    del potential["observed_data"]
+    with pytest.warns(lz.EvidenceWarning, match="cannot be compared with those of 'b'") as caught:
+        table = lz.compare_evidence({"a": made(-10.0), "b": potential})
+    assert len(caught) == 1
+    assert set(table["status"]) == {"ok"}
 
 
 def test_bayes_factor_wrong_arguments() -> None:

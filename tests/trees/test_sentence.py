@@ -58,7 +58,7 @@ def test_a_run_without_a_number_says_so(caplog: pytest.LogCaptureFixture) -> Non
 def test_a_typing_error_is_understood() -> None:
     """Would catch a list of everything that does not say which name was meant."""
     model = coin().model
-    said = r"^sample_hais\(\) got an .*'draw' \(did you mean 'draws'\?\)$"
+    said = r"^(sample_hais|evidence)\(\) got an .*'draw' \(did you mean 'draws'\?\)$"
     for call in (lz.evidence, lambda model, **kwargs: lz.sample_hais(model=model, **kwargs)):
         with pytest.raises(TypeError, match=said):
             call(model, draw=100)
@@ -68,7 +68,7 @@ def test_one_tree_is_no_comparison() -> None:
     """Would catch a tree that is taken for a dictionary of its groups."""
     tree = xr.DataTree.from_dict({"evidence": xr.Dataset(), "posterior": xr.Dataset()})
     for call in (lz.compare_evidence, lz.plot_evidence):
-        with pytest.raises(ValueError, match="trees is one DataTree"):
+        with pytest.raises(ValueError, match="trees must be a dictionary"):
             call(tree)
 
 
