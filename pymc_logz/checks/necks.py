@@ -17,10 +17,6 @@ from pymc_logz.runners.block import Block
 from pymc_logz.trees.doubts import Doubt
 from pymc_logz.weights import log_mean, normalise, shares_beyond
 
-EDGE, MORE, N_PLACES = 0.02, 0.05, 10
-"""Draws stop short if the share of the posterior beyond an edge, where 2% of them are, is larger by
-5% and by 3 errors, as told by at least ten settings of weight."""
-
 
 def neck_doubts(
     prepared: Prepared,
@@ -43,9 +39,18 @@ def neck_doubts(
 
 
 def beyond_edges(
-    prepared: Prepared, block: Block, rows: np.ndarray, rng: np.random.Generator
+    prepared: Prepared,
+    block: Block,
+    rows: np.ndarray,
+    rng: np.random.Generator,
+    edge: float = 0.02,
+    more: float = 0.05,
+    enough: float = 10.0,
 ) -> list[Doubt]:
     """Whether the density goes on beyond the outermost draws (n, d), where hardly any got to.
+
+    So it does where the share of the posterior beyond an edge, which ``edge`` of them are beyond,
+    is larger by ``more`` and by 3 errors, as told by ``enough`` settings of weight.
 
     Where a spread goes to zero together with what it scales, steps that suit the rest of the target
     are rejected, and draws tell nothing of it. But given such an entry, all that is normal in the
@@ -60,7 +65,7 @@ def beyond_edges(
     if not 0 < parts.outer.size <= MAX_OTHERS:
         return []
     seen, inner = rows[:, parts.outer], rows[:, parts.inner]
-    edges = np.quantile(seen, [EDGE, 1 - EDGE], axis=0)
+    edges = np.quantile(seen, [edge, 1 - edge], axis=0)
     prior = prepared.prior(rng, block.n_rows)[:, parts.outer]
     # each of the modes takes a few gradients for each of its dimensions
     n_places = min(192, 2**13 // inner.shape[1])
@@ -71,22 +76,22 @@ def beyond_edges(
         weight = normalise(log_weight)
         share, error = shares_beyond(places, weight, edges)
         n_effective = 1 / (weight**2).sum()
-        if n_effective >= N_PLACES and np.all(share + 2.0 * error < EDGE + MORE):
+        if n_effective >= enough and np.all(share + 2.0 * error < edge + more):
             return []
     some = rows[np.linspace(0, len(rows) - 1, n_places).astype(int)]
     off = np.exp(_off_inside(parts, some, scale))
     change = off / (1 - share * (1 - off))
     share, error = share * change, error * change
-    over = np.where(share - EDGE > np.maximum(MORE, 3.0 * error), share, 0.0)
+    over = np.where(share - edge > np.maximum(more, 3.0 * error), share, 0.0)
     worst = int(np.argmax(over))
-    if not over[worst] or n_effective < N_PLACES:
+    if not over[worst] or n_effective < enough:
         return []
     side, entry = divmod(worst, parts.outer.size)
     name = prepared.flat.owners[parts.outer[entry]]
     reason = (
         f"about {over[worst]:.0%} of the posterior has {name} {('below', 'above')[side]} "
         f"{edges[side, entry]:.3g} (as it moves: a spread by its log), by Laplace's method for "
-        f"the normal variables, where {EDGE:.0%} of the draws are"
+        f"the normal variables, where {edge:.0%} of the draws are"
     )
     return [Doubt("uncovered", reason)]
 

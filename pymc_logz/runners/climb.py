@@ -43,14 +43,14 @@ def _strode(density: Density, start: np.ndarray, stride: np.ndarray, n_steps: in
         tried = rows + stride * np.sign(slope)
         new_value, new_slope = density(tried)
         there = (np.isfinite(new_value) & np.isfinite(new_slope).all(axis=1))[:, None]
-        stride = stride * np.where(there & (slope * new_slope > 0), 2.0, 0.5)
+        stride = stride * np.where(there & (np.sign(slope) == np.sign(new_slope)), 2.0, 0.5)
         rows, slope = np.where(there, tried, rows), np.where(there, new_slope, slope)
         risen = there[:, 0] & (new_value > highest)
         best[risen], highest[risen] = tried[risen], new_value[risen]
     return best
 
 
-@np.errstate(over="ignore")  # far out in a heavy tail, where a step is not taken
+@np.errstate(over="ignore", invalid="ignore")  # of steps that are not taken
 def climbed(
     density: Density, start: np.ndarray, scale: np.ndarray, n_steps: int = 100, memory: int = 6
 ) -> tuple[np.ndarray, np.ndarray]:

@@ -96,6 +96,6 @@ def test_laplace_is_corrected_where_rows_are(monkeypatch: pytest.MonkeyPatch) ->
     log_p = -np.logaddexp(0, np.where(y, -logit, logit)).sum(axis=1)
     weight = np.exp(log_p - log_p.max())
     rows = prior[rng.choice(len(prior), size=1024, p=weight / weight.sum())]
-    assert beyond_edges(prepared, block, rows, rng) == []
+    assert beyond_edges(prepared, block, rows, rng, 0.05, 0.1) == []
     monkeypatch.setattr(necks, "_off_inside", lambda *_: 0.0)
-    assert beyond_edges(prepared, block, rows, rng) != []
+    assert beyond_edges(prepared, block, rows, rng, 0.05, 0.1) != []
