@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 
+from pymc_logz.checks.edges import edge_doubts
 from pymc_logz.checks.missed_modes import (
     HIT_MASS,
     LEAST_HIT,
@@ -16,7 +17,9 @@ from pymc_logz.checks.tails import tail_doubts
 from pymc_logz.hais.directions import Directions, doubts_of_ends, forward_estimate, of_model
 from pymc_logz.kernels.hamiltonian import walls_of
 from pymc_logz.loop.calls import Subject
+from pymc_logz.loop.frozen import Planned
 from pymc_logz.references.blend import AT_ONCE
+from pymc_logz.references.conditional import ConditionalNormal
 from pymc_logz.runners.anneal import of_rows
 from pymc_logz.trees.doubts import Doubt
 from pymc_logz.weights import resampled
@@ -26,7 +29,7 @@ N_PRIOR = {1: 4096, 2: 4096, 3: 1024, 4: 1024, 5: 1024}
 
 
 def doubts_of_run(
-    subject: Subject, directions: Directions, rng: np.random.Generator
+    subject: Subject, planned: Planned, directions: Directions, rng: np.random.Generator
 ) -> list[Doubt]:
     """What speaks against the estimates of a run.
 
@@ -41,6 +44,11 @@ def doubts_of_run(
     position, log_weight = of_rows("position", runs), of_rows("log_weight", runs)
     rows = position[resampled(log_weight, rng, AT_ONCE)]
     doubts = [*ends, *tail_doubts(prepared.flat, block.densities, rows, rng)]
+    parts = planned.blend.parts if planned.blend is not None else ()
+    is_explored = any(isinstance(part, ConditionalNormal) for part in parts)
+    # what is normal given few others was looked at along these as it was fitted
+    if directions.reference.taken != "nested_laplace" and not is_explored:
+        doubts += edge_doubts(prepared, block, rows, rng)
     drawn = resampled(log_weight, rng)
     ends = position[np.unique(drawn)]
     if not prepared.flat.sites and prepared.n_dims in N_PRIOR and not is_large(prepared.flat):

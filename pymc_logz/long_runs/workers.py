@@ -122,9 +122,9 @@ class Workers:
         if self.hanging and isinstance(self._now, ProcessPoolExecutor):
             for process in list((getattr(self._now, "_processes", None) or {}).values()):
                 process.kill()
-        if isinstance(self._now, Threads) and not self.hanging:
-            # compiled code that runs on while Python ends crashes it
-            end_calls(self._pending)
+        if self._pending and isinstance(self._now, Threads) and not self.hanging:
+            # compiled code that runs on while Python ends crashes it; what hangs is left behind
+            end_calls(self._pending, 10.0)
         if self._now is not self._given:
             self._now.shutdown(wait=False, cancel_futures=True)
 

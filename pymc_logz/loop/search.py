@@ -250,8 +250,9 @@ class Search:
         least = n_affordable(flat, look.walked.n_rows, N_ROWS[0])
         n_rows = int(np.clip(2**17 // n_numbers(flat), least, N_ROWS[1]))
         start = look.walked.path.sample_reference(self.rng, n_rows)
-        start[: n_rows // 8] = towards_data(look.walked, start[: n_rows // 8])
-        ends, height = climbed(look.walked.target_and_gradient, start, look.scale)
+        unit = np.maximum(start.std(axis=0), look.scale)
+        start[: n_rows // 8] = towards_data(look.walked, start[: n_rows // 8], far=True)
+        ends, height = climbed(look.walked.target_and_gradient, start, unit)
         arrived = ends[np.isfinite(height)]
         self.tops = self.target(look.restored(arrived)) if len(arrived) else self.tops
 
@@ -285,7 +286,9 @@ class Search:
         rows = tried.position[order[weight[order] > HEAVY * weight.mean()]]
         if not len(rows):
             return []
-        ends, height = climbed(look.walked.target_and_gradient, look.whitened(rows), look.scale)
+        rows = look.whitened(rows)
+        unit = np.maximum(rows.std(axis=0), look.scale)
+        ends, height = climbed(look.walked.target_and_gradient, rows, unit)
         found = np.isfinite(height)
         return self._lacking(look, ends[found], height[found], self.shares())
 

@@ -1,6 +1,7 @@
 """The model that a user means, its labels, and messages for arguments that changed places."""
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from difflib import get_close_matches
 from functools import wraps
 from inspect import signature
@@ -76,11 +77,13 @@ def written_as[**P, R](call: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
             try:
                 given = parameters.bind(*args, **kwargs).arguments
             except TypeError as error:
-                name = call.partition("(")[0]
-                check_known(name, function, kwargs)
-                raise TypeError(f"{name}() {error}: write {call}") from None
-            check_compile_kwargs(given.get("compile_kwargs"))
-            return function(*args, **kwargs)
+                failed = str(error)
+            else:
+                check_compile_kwargs(given.get("compile_kwargs"))
+                return function(*args, **kwargs)
+            name = call.partition("(")[0]
+            check_known(name, function, kwargs)
+            raise TypeError(f"{name}() {failed}: write {call}")
 
         return wrapped
 
@@ -121,10 +124,11 @@ def not_finite(flat: FlatModel, row: np.ndarray) -> str:
     if flat.summed is not None:
         rows = flat.summed.filled(rows, np.random.default_rng(0))
     terms = [*model.observed_RVs, *model.potentials]
-    values = function_of_rows(model, model.logp(terms, sum=False))(rows)
-    for term, (value,) in zip(terms, values, strict=True):
-        first = np.argwhere(~np.isfinite(value))[:1]
-        found += [f"{term.name}{at.tolist() or ''} is {value[tuple(at)]}" for at in first]
+    with suppress(Exception):  # of what is computed by another way than the run, for a hint alone
+        values = function_of_rows(model, model.logp(terms, sum=False))(rows)
+        for term, (value,) in zip(terms, values, strict=True):
+            first = np.argwhere(~np.isfinite(value))[:1]
+            found += [f"{term.name}{at.tolist() or ''} is {value[tuple(at)]}" for at in first]
     return f", where the log density of {', '.join(found)}" if found else ""
 
 

@@ -343,8 +343,8 @@ def _draw_differences(panel: Panel, lines: Sequence[LogZCurve]) -> None:
             panel.scatter(centre, height, color=colour)
     if first.usable:
         panel.xlim((-1.05 * limit, 1.05 * limit))
-        tick = float(f"{0.7 * limit:.0e}")  # more of such small numbers run into each other
-        panel.xticks([-tick, 0.0, tick], [f"{-tick:g}", "0", f"{tick:g}"])
+        if tick := float(f"{0.7 * limit:.0e}"):  # more of such small numbers run into each other
+            panel.xticks([-tick, 0.0, tick], [f"{-tick:g}", "0", f"{tick:g}"])
     panel.yticks(heights, [f"{one.method}: {one.status}".removesuffix(": ok") for one in lines])
     panel.ylim((0.4, len(lines) + 0.6))
     title = f"Estimators, {ci_prob:.0%} intervals"

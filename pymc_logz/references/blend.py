@@ -252,25 +252,24 @@ def drawn(
 
 
 def without_rounding(
-    target: Target, seen: Evaluated, shares: np.ndarray, most: int = 32
+    target: Target, seen: Evaluated, shares: np.ndarray, close: float = 10.0
 ) -> Evaluated:
     """Rows drawn in these shares, without heavy ones whose density is what cancels in it.
 
-    It is asked where a row has more than a tenth of all weight: of ``most`` rows at a time, the
-    heaviest first.
+    It is asked where a row has more than a tenth of all weight, of those that are as ``close``.
     """
-    log_q, log_target = log_blend(seen.log_parts, shares), seen.log_target.copy()
-    unknown, n_lost = np.isfinite(log_target), 0
-    while np.any(normalise(_log_weights(log_target, log_q))[unknown] > 1 / DEGENERATE_ESS):
-        which = np.argsort(np.where(unknown, log_q - log_target, np.inf))[:most]
-        which = which[unknown[which]]
+    log_weight = _log_weights(seen.log_target, log_blend(seen.log_parts, shares))
+    log_target, unknown = seen.log_target.copy(), np.isfinite(log_weight)
+    log_weight = np.where(unknown, log_weight, -np.inf)
+    while np.any(normalise(log_weight)[unknown] > 1 / DEGENERATE_ESS):
+        (which,) = np.nonzero(unknown & (log_weight > log_weight.max() - close))
         lost = which[
             are_rounding(
                 lambda rows: target(rows).log_target, seen.position[which], log_target[which]
             )
         ]
-        log_target[lost], unknown[which], n_lost = -np.inf, False, n_lost + len(lost)
-    return seen._replace(log_target=log_target, n_nan=seen.n_nan + n_lost)
+        log_target[lost], log_weight[lost], unknown[which] = -np.inf, -np.inf, False
+    return seen._replace(log_target=log_target)
 
 
 def _log_weights(log_target: np.ndarray, log_q: np.ndarray) -> np.ndarray:

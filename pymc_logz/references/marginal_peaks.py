@@ -123,7 +123,8 @@ def looked_wider(start: Start, prepared: Prepared, rng: np.random.Generator) -> 
     scale = np.empty(prepared.n_dims)
     scale[parts.outer] = np.linalg.norm(peak.factor, axis=1)
     scale[parts.inner] = parts.scale_of(peak.precision)
-    ends, _ = climbed(parts.block.target_and_gradient, start.prior, scale)
+    unit = np.maximum(start.prior.std(axis=0), scale)
+    ends, _ = climbed(parts.block.target_and_gradient, start.prior, unit)
     start = start._replace(ends=ends)
     if not parts.outer.size:
         return start

@@ -10,12 +10,14 @@ Density = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 """From rows (n, d) to a log density (n,) and its gradients (n, d)."""
 
 
-def towards_data(block: Block, start: np.ndarray, n_steps: int = 20) -> np.ndarray:
+def towards_data(
+    block: Block, start: np.ndarray, n_steps: int = 20, *, far: bool = False
+) -> np.ndarray:
     """Rows (n, d) of the prior that climbed the likelihood alone for some steps.
 
     An explanation that fits the data better than others, and has less of the prior, is where rows
-    that climb to the posterior do not get. They begin with strides, as the data may be a thousand
-    scales of the prior away.
+    that climb to the posterior do not get. ``far`` data may be a thousand scales of the prior away:
+    rows begin with strides.
     """
 
     def likelihood(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -24,7 +26,9 @@ def towards_data(block: Block, start: np.ndarray, n_steps: int = 20) -> np.ndarr
         return np.where(np.isnan(value), -np.inf, value), found.grad_log_ratio
 
     unit = start.std(axis=0)
-    return climbed(likelihood, _strode(likelihood, start, 0.25 * unit, n_steps), unit, n_steps)[0]
+    if far:
+        start = _strode(likelihood, start, 0.25 * unit, n_steps)
+    return climbed(likelihood, start, unit, n_steps)[0]
 
 
 def _strode(density: Density, start: np.ndarray, stride: np.ndarray, n_steps: int) -> np.ndarray:
@@ -37,10 +41,10 @@ def _strode(density: Density, start: np.ndarray, stride: np.ndarray, n_steps: in
     ----------
     Riedmiller & Braun (1993), doi 10.1109/ICNN.1993.298623.
     """
-    rows, stride, (value, slope) = start, np.tile(stride, (len(start), 1)), density(start)
+    (value, slope), rows, stride = density(start), start, np.tile(stride, (len(start), 1))
     best, highest = start.copy(), value.copy()
     for _ in range(n_steps):
-        tried = rows + stride * np.sign(slope)
+        tried = rows + stride * np.sign(np.nan_to_num(slope))
         new_value, new_slope = density(tried)
         there = (np.isfinite(new_value) & np.isfinite(new_slope).all(axis=1))[:, None]
         stride = stride * np.where(there & (np.sign(slope) == np.sign(new_slope)), 2.0, 0.5)
@@ -52,16 +56,15 @@ def _strode(density: Density, start: np.ndarray, stride: np.ndarray, n_steps: in
 
 @np.errstate(over="ignore", invalid="ignore")  # of steps that are not taken
 def climbed(
-    density: Density, start: np.ndarray, scale: np.ndarray, n_steps: int = 100, memory: int = 6
+    density: Density, start: np.ndarray, unit: np.ndarray, n_steps: int = 100, memory: int = 6
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rows (n, d) that L-BFGS took uphill, and their log density (n,).
 
     It is -inf for those that are still on their way after ``n_steps``, or after 80 for each row on
     average, and where the density is rounding. Each row has a curvature of its own, from the last
     ``memory`` of its steps, so that it also follows a narrow bent ridge to its top. No entry goes
-    further in a step than a quarter of how far rows are apart where they start, or of ``scale``,
-    standard deviations of the target as far as they are known. A row stays after two small gains in
-    a row.
+    further in a step than a quarter of its ``unit``: how far rows of the prior are apart, or the
+    target's own, whichever is larger. A row stays after two small gains in a row.
     """
 
     # Nocedal & Wright (2006), Numerical Optimization, algorithm 7.4
@@ -69,7 +72,6 @@ def climbed(
         value, slope = density(rows)
         return value, np.where(np.isfinite(slope), slope, 0.0)
 
-    unit = np.maximum(start.std(axis=0), scale)
     rows, (n, d) = start.copy(), start.shape
     value, slope = at(rows)
     # steps, falls of the slope along them, and one over their products: see `_uphill`
@@ -117,7 +119,7 @@ def are_rounding(
     """
     if not len(rows):
         return np.zeros(0, dtype=bool)
-    return ~(np.abs(log_density(rows * (1 + 1e-11)) - value) < 1.0)
+    return ~(np.abs(log_density(rows * (1 + 1e-14)) - value) < 1.0)
 
 
 def _uphill(

@@ -1,6 +1,7 @@
 """Compares models by their evidence: Bayes factors, posterior probabilities, and warnings."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,6 @@ from pymc_logz.models.context import check_no_model
 from pymc_logz.trees.doubts import DOUBTS
 from pymc_logz.trees.kinds import kind_of
 from pymc_logz.trees.layout import ESTIMATOR
-from pymc_logz.trees.posterior import same_data
 
 
 def evidence_of(tree: xr.DataTree, name: str = "tree") -> xr.Dataset:
@@ -327,7 +327,8 @@ def _different(trees: Mapping[Any, xr.DataTree]) -> list[Any]:
     different = [
         name
         for name in others
-        if len(data[name]) != len(data[first]) or not all(map(same_data, data[name], data[first]))
+        if len(data[name]) != len(data[first])
+        or not all(map(partial(np.array_equal, equal_nan=True), data[name], data[first]))
     ]
     if not different:
         return []

@@ -18,6 +18,7 @@ STATUSES = (
     "maybe_infinite",
     "missed_mode",
     "uncovered",
+    "lagging_rows",
     "approximate_draws",
     "wrong_draws",
     "chains_disagree",

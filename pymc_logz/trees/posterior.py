@@ -150,15 +150,14 @@ def check_data(tree: xr.DataTree, flat: FlatModel) -> None:
         what = f"the group {group!r}"
         stored = aligned(present, flat.model, names, samples=(), what=what)
         for name in names:
-            if not same_data(np.asarray(stored[name]), np.asarray(data[name])):
+            if not _same(np.asarray(stored[name]), np.asarray(data[name])):
                 raise ValueError(
                     f"the draws were made with other data: {name!r} in the group {group!r} is "
                     "not what the model has now. Set it back (pm.set_data), or sample again"
                 )
 
 
-def same_data(stored: np.ndarray, own: np.ndarray) -> bool:
-    """Whether two arrays are the same data."""
+def _same(stored: np.ndarray, own: np.ndarray) -> bool:
     if stored.shape != own.shape:
         return False
     if stored.dtype.kind in "fiub" and own.dtype.kind in "fiub":

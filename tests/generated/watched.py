@@ -18,6 +18,7 @@ CLASSES = ("Stages",)
 """Those that have checks of their own."""
 CHECKS = (
     "tail_doubts",
+    "edge_doubts",
     "hit_doubts",
     "mode_doubts",
     "blend_doubts",

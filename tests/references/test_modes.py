@@ -37,7 +37,9 @@ def test_both_modes_with_their_masses() -> None:
     rng = make_rng("modes")
     prepared = prepare(two_modes(), rng)
     block = block_for(prepared, HaisSettings(), None)
-    rows, height = climbed(block.target_and_gradient, prepared.prior(rng, 512), np.ones(D))
+    start = prepared.prior(rng, 512)
+    unit = np.maximum(start.std(axis=0), 1.0)
+    rows, height = climbed(block.target_and_gradient, start, unit)
     modes = sorted(modes_of(block, rows, height, np.ones(D)), key=lambda one: one.row.sum())
     assert len(modes) == 2
     np.testing.assert_allclose(modes[0].row, -0.5 * APART / np.sqrt(D), atol=0.02)

@@ -26,7 +26,7 @@ def test_rows_come_to_both_modes() -> None:
     prepared = prepare(model, rng)
     block = block_for(prepared, HaisSettings(), None)
     rows, _ = climbed(
-        block.target_and_gradient, prepared.prior(rng, 128), np.append(0.4, np.ones(D - 1))
+        block.target_and_gradient, prepared.prior(rng, 128), np.append(3.0, np.ones(D - 1))
     )
     ends = np.abs(rows[:, 0])
     assert np.mean(np.abs(ends - 3) < 0.1) > 0.9
@@ -47,7 +47,8 @@ def test_rows_climb_along_bent_ridges() -> None:
     rng = make_rng("bent ridges")
     prepared = prepare(bent_ridges(), rng)
     block = block_for(prepared, HaisSettings(), None)
-    rows, height = climbed(block.target_and_gradient, prepared.prior(rng, 512), np.full(8, 0.1))
+    start = prepared.prior(rng, 512)
+    rows, height = climbed(block.target_and_gradient, start, start.std(axis=0))
     assert np.quantile(height, 0.1) > height.max() - 1
     arms = (rows[:, :4] > 0) @ (2 ** np.arange(4))
     assert np.all(np.bincount(arms, minlength=16) > 5)
@@ -61,7 +62,7 @@ def test_rows_go_as_far_as_the_data_are() -> None:
     rng = make_rng("far")
     prepared = prepare(model, rng)
     block = block_for(prepared, HaisSettings(), None)
-    rows = towards_data(block, prepared.prior(rng, 64))
+    rows = towards_data(block, prepared.prior(rng, 64), far=True)
     assert np.mean(np.abs(rows / [-200, 300, 1000] - 1).max(axis=1) < 0.5) > 0.9
 
 
@@ -69,11 +70,21 @@ def test_a_top_that_is_rounding_is_none() -> None:
     """Catches a density of large terms that cancel, whose noise is taken for a mode."""
 
     def density(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        # noise is zero, were it not for rounding
         size = np.exp(rows[:, 0])
-        noise = (size + 0.1) - size - 0.1  # exactly zero, were it not for rounding
-        return -0.5 * (rows[:, 0] - 2) ** 2 + 1e3 * noise, 2 - rows
+        noise = 0.1 * size + 0.2 * size - 0.3 * size
+        return -0.5 * (rows[:, 0] - 2) ** 2 + noise, 2 - rows
 
-    rows, height = climbed(density, np.array([[0.0], [38.0]]), np.ones(1), n_steps=1000)
+    starts = np.array([[0.0], [38.0]])
+    rows, height = climbed(density, starts, np.ones(1), n_steps=1000)
     assert abs(rows[0, 0] - 2) < 0.1
     assert np.isfinite(height[0])
-    assert np.all(are_rounding(lambda x: density(x)[0], np.array([[38.5]]), height[:1]))
+    assert height[1] == -np.inf or abs(rows[1, 0] - 2) < 0.1
+    there = np.linspace(38.0, 40.0, 20)[:, None]
+    assert are_rounding(lambda x: density(x)[0], there, density(there)[0]).mean() > 0.3
+    sharp = 2_457_000.0 + 1e-5 * np.linspace(-3, 3, 20)[:, None]  # days, known to a second
+
+    def of_days(x: np.ndarray) -> np.ndarray:
+        return -0.5 * ((x[:, 0] - 2_457_000.0) / 1e-5) ** 2
+
+    assert not are_rounding(of_days, sharp, of_days(sharp)).any()

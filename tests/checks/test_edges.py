@@ -5,8 +5,8 @@ import pymc as pm
 import pytest
 from support.checks import make_rng
 
-from pymc_logz.checks import necks
-from pymc_logz.checks.necks import beyond_edges
+from pymc_logz.checks import edges
+from pymc_logz.checks.edges import LOOKS, Look, edge_doubts
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.loop.planning import block_for
 from pymc_logz.models.preparation import prepare
@@ -29,11 +29,22 @@ def draws_of_the_funnel(n: int, rng: np.random.Generator) -> np.ndarray:
     return np.column_stack([v, np.exp(v)[:, None] * rng.standard_normal((n, N_EFFECTS))])
 
 
-@pytest.mark.parametrize(("least", "is_short"), [(-np.inf, False), (-0.5, True)])
-def test_a_neck_that_one_spread_leads_to(least: float, is_short: bool) -> None:
-    """Catches draws without the neck that pass where the spread is alone: 1 nat off with ok.
+@pytest.mark.parametrize(
+    ("least", "looks", "is_short"),
+    [
+        (-np.inf, LOOKS, False),
+        (-0.5, LOOKS, True),
+        (-np.inf, LOOKS[1:], False),
+        (-2.2, LOOKS[1:], True),
+    ],
+)
+def test_a_neck_that_one_spread_leads_to(
+    least: float, looks: tuple[Look, ...], is_short: bool
+) -> None:
+    """Catches rows without the neck that pass where the spread is alone: 1 nat off with ok.
 
-    Draws that have all of it are told by the first look, and cost no more.
+    Rows that have all of it are told by the first look, and cost no more. The second one tells
+    those that lack a tenth.
     """
     rng = make_rng("neck", least)
     prepared = prepare(neals_funnel(), rng)
@@ -41,11 +52,11 @@ def test_a_neck_that_one_spread_leads_to(least: float, is_short: bool) -> None:
     rows = draws_of_the_funnel(4000, rng)
     rows = rows[rows[:, 0] > least][:1024]
     before = block.work.done
-    found = beyond_edges(prepared, block, rows, rng)
-    assert [one.status for one in found] == ["uncovered"] * is_short
+    found = edge_doubts(prepared, block, rows, rng, looks)
+    assert [one.status for one in found] == ["lagging_rows"] * is_short
     if is_short:
         assert "of the posterior has v below -" in found[0].reason
-    else:
+    elif looks is LOOKS:
         assert block.work.done - before < 10_000
 
 
@@ -74,9 +85,9 @@ def test_noise_that_more_coefficients_than_data_can_do_without() -> None:
     root = np.linalg.cholesky(precision).transpose(0, 2, 1)
     rows = np.column_stack([drawn, (mean + np.linalg.solve(root, noise))[..., 0]])
     edge = np.quantile(drawn, 0.3)
-    assert beyond_edges(prepared, block, rows, rng) == []
-    (doubt,) = beyond_edges(prepared, block, rows[drawn > edge], rng)
-    assert doubt.status == "uncovered"
+    assert edge_doubts(prepared, block, rows, rng) == []
+    (doubt,) = edge_doubts(prepared, block, rows[drawn > edge], rng)
+    assert doubt.status == "lagging_rows"
     assert "of the posterior has sigma below" in doubt.reason
 
 
@@ -96,6 +107,6 @@ def test_laplace_is_corrected_where_rows_are(monkeypatch: pytest.MonkeyPatch) ->
     log_p = -np.logaddexp(0, np.where(y, -logit, logit)).sum(axis=1)
     weight = np.exp(log_p - log_p.max())
     rows = prior[rng.choice(len(prior), size=1024, p=weight / weight.sum())]
-    assert beyond_edges(prepared, block, rows, rng, 0.05, 0.1) == []
-    monkeypatch.setattr(necks, "_off_inside", lambda *_: 0.0)
-    assert beyond_edges(prepared, block, rows, rng, 0.05, 0.1) != []
+    assert edge_doubts(prepared, block, rows, rng) == []
+    monkeypatch.setattr(edges, "_off_inside", lambda *_: 0.0)
+    assert edge_doubts(prepared, block, rows, rng) != []
