@@ -98,7 +98,7 @@ def switched_noise(rng: np.random.Generator) -> Drawn:
     noises, odds = one_of(rng, (0.3, 0.6), (0.5, 2.0)), rng.uniform(-2, 2)
     variance = 1 + np.square(noises)
     # the sum of squares at which both evidences are apart by these odds
-    wanted = odds + 0.5 * d * np.log(variance[1] / variance[0])
+    wanted = max(odds + 0.5 * d * np.log(variance[1] / variance[0]), 0.1)
     direction = rng.normal(size=d)
     length = np.sqrt(2 * wanted / (1 / variance[0] - 1 / variance[1]))
     y = direction * length / np.linalg.norm(direction)
