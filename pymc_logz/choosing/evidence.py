@@ -129,8 +129,8 @@ def evidence(
     check_flag(cross_check=cross_check)
     how = How(random_seed, progressbar, compile_kwargs)
     if idata is None:
-        given = isinstance(model, ForeignModel)
-        idata, model = model if given else model_from(model, "evidence(model)"), None
+        idata = model if isinstance(model, ForeignModel) else model_from(model, "evidence(model)")
+        model = None
     idata, model = pymc_model_of(idata), pymc_model_of(model)
     if isinstance(idata, pm.Model | ForeignModel):
         if model is not None:

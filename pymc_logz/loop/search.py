@@ -32,7 +32,7 @@ from pymc_logz.references.modes import modes_of
 from pymc_logz.references.reference import widened
 from pymc_logz.runners.anneal import Annealed
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.climb import climbed, towards_data
+from pymc_logz.runners.climb import tops, towards_data
 from pymc_logz.weights import NEGLIGIBLE, TOLERANCE, log_mean, relative, resampled, weight_ess
 
 N_TRIED = N_ROWS[0]
@@ -252,9 +252,8 @@ class Search:
         start = look.walked.path.sample_reference(self.rng, n_rows)
         unit = np.maximum(start.std(axis=0), look.scale)
         start[: n_rows // 8] = towards_data(look.walked, start[: n_rows // 8], far=True)
-        ends, height = climbed(look.walked.target_and_gradient, start, unit)
-        arrived = ends[np.isfinite(height)]
-        self.tops = self.target(look.restored(arrived)) if len(arrived) else self.tops
+        ends, _ = tops(look.walked.target_and_gradient, start, unit)
+        self.tops = self.target(look.restored(ends)) if len(ends) else self.tops
 
     def lacking_modes(
         self, shares: np.ndarray, heavy: float = HEAVY, most: int = N_ROWS[1]
@@ -288,9 +287,8 @@ class Search:
             return []
         rows = look.whitened(rows)
         unit = np.maximum(rows.std(axis=0), look.scale)
-        ends, height = climbed(look.walked.target_and_gradient, rows, unit)
-        found = np.isfinite(height)
-        return self._lacking(look, ends[found], height[found], self.shares())
+        ends, height = tops(look.walked.target_and_gradient, rows, unit)
+        return self._lacking(look, ends, height, self.shares())
 
     def _lacking(
         self,

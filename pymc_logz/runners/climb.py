@@ -61,10 +61,10 @@ def climbed(
     """Rows (n, d) that L-BFGS took uphill, and their log density (n,).
 
     It is -inf for those that are still on their way after ``n_steps``, or after 80 for each row on
-    average, and where the density is rounding. Each row has a curvature of its own, from the last
-    ``memory`` of its steps, so that it also follows a narrow bent ridge to its top. No entry goes
-    further in a step than a quarter of its ``unit``: how far rows of the prior are apart, or the
-    target's own, whichever is larger. A row stays after two small gains in a row.
+    average. Each row has a curvature of its own, from the last ``memory`` of its steps, so that it
+    also follows a narrow bent ridge to its top. No entry goes further in a step than a quarter of
+    its ``unit``: how far rows of the prior are apart, or the target's own, whichever is larger. A
+    row stays after two small gains in a row.
     """
 
     # Nocedal & Wright (2006), Numerical Optimization, algorithm 7.4
@@ -103,10 +103,16 @@ def climbed(
             part[1:, bent], part[0, bent] = part[:-1, bent], new
         going = going[(n_small[going] < 2) & (length[going] > 1e-8)]
     value[going] = -np.inf
-    found = np.isfinite(value)
-    lost = are_rounding(lambda beside: density(beside)[0], rows[found], value[found])
-    value[found] = np.where(lost, -np.inf, value[found])
     return rows, value
+
+
+def tops(density: Density, start: np.ndarray, unit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where rows arrived that climbed, shape (m, d), and log densities (m,), none of rounding."""
+    ends, height = climbed(density, start, unit)
+    arrived = np.isfinite(height)
+    ends, height = ends[arrived], height[arrived]
+    kept = ~are_rounding(lambda beside: density(beside)[0], ends, height)
+    return ends[kept], height[kept]
 
 
 def are_rounding(

@@ -98,7 +98,12 @@ def compare_evidence(
         lz.compare_evidence(trees)
     """
     check_no_model("lz.evidence_of_models(models) first", trees=trees)
-    if isinstance(trees, xr.DataTree) or not isinstance(trees, Mapping) or len(trees) < 2:
+    if isinstance(trees, xr.DataTree):
+        raise ValueError(
+            "trees is one DataTree, and a comparison is of two or more: give them in a dictionary, "
+            "such as {'a': tree_a, 'b': tree_b}"
+        )
+    if not isinstance(trees, Mapping) or len(trees) < 2:
         raise ValueError(
             "trees must be a dictionary of at least two DataTrees, such as "
             "{'a': tree_a, 'b': tree_b}"

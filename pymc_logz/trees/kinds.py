@@ -133,8 +133,11 @@ def check_kind(tree: Any, group: str, kinds: Collection[str]) -> str:
     is_tree = isinstance(tree, xr.DataTree)
     if is_tree and (kind := kind_of(tree)) in kinds:
         return kind
-    makers = " or ".join(KINDS[one].made_by for one in kinds)
-    needs = f"a group {group!r}, as {makers} returns it, or the same among its statistics"
+    makers = [KINDS[one].made_by for one in kinds if one not in STEP_STATISTICS]
+    needs = f"a group {group!r}, as {' or '.join(makers)} returns it"
+    for one in kinds:
+        if one in STEP_STATISTICS:
+            needs += f", or the statistics of {KINDS[one].made_by}"
     found = f"comes from {KINDS[kind].made_by}" if is_tree else f"is of type {type(tree).__name__}"
     message = f"this needs a DataTree with {needs}; what was given {found}"
     raise ValueError(message) if is_tree else TypeError(message)

@@ -42,7 +42,7 @@ def test_a_probability_out_of_range_is_refused() -> None:
 
 def test_a_tree_by_itself_and_trees_without_evidence_say_what_to_give() -> None:
     """Catches a single run whose groups are taken for models."""
-    with pytest.raises(ValueError, match=r"trees must be a dictionary"):
+    with pytest.raises(ValueError, match=r"trees is one DataTree.*dictionary"):
         lz.plot_evidence(TREES["good"])  # type: ignore[arg-type]
     posterior = xr.DataTree.from_dict({"posterior": xr.Dataset({"x": ("draw", np.zeros(3))})})
     with pytest.raises(ValueError, match=r"bridge_sampling\(tree, model\)"):

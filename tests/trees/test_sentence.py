@@ -58,17 +58,18 @@ def test_a_run_without_a_number_says_so(caplog: pytest.LogCaptureFixture) -> Non
 def test_a_typing_error_is_understood() -> None:
     """Would catch a list of everything that does not say which name was meant."""
     model = coin().model
-    said = r"^(sample_hais|evidence)\(\) got an .*'draw' \(did you mean 'draws'\?\)$"
-    for call in (lz.evidence, lambda model, **kwargs: lz.sample_hais(model=model, **kwargs)):
-        with pytest.raises(TypeError, match=said):
-            call(model, draw=100)
+    said = r"\(\) got an .*'draw' \(did you mean 'draws'\?\)$"
+    with pytest.raises(TypeError, match="^evidence" + said):
+        lz.evidence(model, draw=100)
+    with pytest.raises(TypeError, match="^sample_hais" + said):
+        lz.sample_hais(model=model, draw=100)
 
 
 def test_one_tree_is_no_comparison() -> None:
     """Would catch a tree that is taken for a dictionary of its groups."""
     tree = xr.DataTree.from_dict({"evidence": xr.Dataset(), "posterior": xr.Dataset()})
     for call in (lz.compare_evidence, lz.plot_evidence):
-        with pytest.raises(ValueError, match="trees must be a dictionary"):
+        with pytest.raises(ValueError, match="trees is one DataTree"):
             call(tree)
 
 
