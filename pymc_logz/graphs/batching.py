@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
+from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.basic import Apply
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.op import Op
@@ -58,13 +59,20 @@ def batch(
     if batching == "row" or (batching == "auto" and not vectorizes_well(inputs, outputs, n_dims)):
         return _row_evaluator(inputs, outputs, n_dims, parameters), "row"
 
+    together: dict[tuple[Any, ...], OpFromGraph] = {}
+
     def evaluate(*batches: TensorVariable) -> list[TensorVariable]:
-        rows = batches[0]
-        vectorized = vectorize_graph(outputs, dict(zip(inputs, batches, strict=True)))
-        return [
-            new if new.ndim > old.ndim else pt.zeros((rows.shape[0], *[1] * new.ndim)) + new
-            for old, new in zip(outputs, vectorized, strict=True)
-        ]
+        types = tuple(batch.type for batch in batches)
+        if types not in together:
+            fresh = [of_batch() for of_batch in types]
+            vectorized = vectorize_graph(outputs, dict(zip(inputs, fresh, strict=True)))
+            wide = [
+                new if new.ndim > old.ndim else pt.zeros((fresh[0].shape[0], *[1] * new.ndim)) + new
+                for old, new in zip(outputs, vectorized, strict=True)
+            ]
+            # most backends take it apart again; others compile it apart from what is around it
+            together[types] = OpFromGraph([*fresh, *parameters], wide, inline=True)
+        return together[types](*batches, *parameters, return_list=True)
 
     return evaluate, "vector"
 

@@ -3,7 +3,8 @@
 A step is compiled, and a loop over it is written in Python, or left to JAX where that compiles:
 building a ``pytensor.scan`` and compiling what is in it takes half as long again as all the rest.
 Where JAX is not there, NumPy computes small steps one operation after the other, since NUMBA takes
-a minute for what is then a second's work.
+a minute for what is then a second's work. Of large ones, and where a mode was asked for, only what
+a model computes for a batch of rows is compiled.
 """
 
 import warnings
@@ -71,6 +72,11 @@ class Choice(NamedTuple):
     def is_jax(self) -> bool:
         """Whether JAX was asked for, by the user or by `choose_backend`."""
         return self.mode is not None and isinstance(get_mode(self.mode).linker, JAXLinker)
+
+    def around_models(self) -> "Choice":
+        """NumPy, but what a model computes for a batch of rows is compiled as was asked for."""
+        mode = numpy_mode(lambda inputs, outputs: _compiled((inputs, outputs), self).call)
+        return self._replace(mode=mode, kwargs={})
 
     def in_numpy(self) -> "Choice":
         """NumPy, unless a mode was asked for: NUMBA would take a minute."""
@@ -150,6 +156,11 @@ def _compile_first[Made](
     return choose_backend(first_that_runs, compile_kwargs, gain="compiles in seconds")
 
 
+def linker_name(mode: Any) -> str:
+    """Name of the PyTensor linker of a mode, as in "numba"."""
+    return type(get_mode(mode).linker).__name__.removesuffix("Linker").lower()
+
+
 def function_of(
     inputs: Sequence[Variable], outputs: Sequence[Variable], choice: Choice
 ) -> tuple[Any, str]:
@@ -162,7 +173,7 @@ def function_of(
         kwargs = compile_kwargs_for(choice.mode, {**fixed, **choice.kwargs})
         teach_row_maps(kwargs["mode"].linker)
         function = pytensor.function(list(inputs), list(outputs), **kwargs)
-    return function, type(function.maker.linker).__name__.removesuffix("Linker").lower()
+    return function, linker_name(kwargs["mode"])
 
 
 def _compiled(graph: tuple[Sequence[Variable], Sequence[Variable]], choice: Choice) -> Compiled:
@@ -293,7 +304,10 @@ def compile_loop(
 
 
 def _python_loop(step: Step, choice: Choice) -> Compiled:
-    one_step, n_state = _compiled((step.inputs, step.outputs), choice), len(step.state)
+    graph, n_state = (step.inputs, step.outputs), len(step.state)
+    # moves are many small operations, which NUMBA takes half a minute to compile
+    apart = suits_numpy(step.outputs, but_models=True)
+    one_step = _compiled(graph, choice.around_models() if apart else choice)
 
     def loop(n_asked: Any, *values: Any) -> list[Any]:
         state, sequences, constants = step.split(values)
@@ -305,7 +319,7 @@ def _python_loop(step: Step, choice: Choice) -> Compiled:
             traces.append(outputs[n_state:])
         return [*state, *map(np.stack, zip(*traces, strict=True))]
 
-    return replace(one_step, call=loop)
+    return replace(one_step, call=loop, backend=linker_name(choice.mode))
 
 
 def _jax_loop(step: Step, n_steps: int, choice: Choice) -> Compiled:

@@ -9,6 +9,7 @@ from functools import partial, reduce
 from typing import Any
 
 import numpy as np
+from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.mode import Mode
 from pytensor.conditional.op import IfElse
 from pytensor.graph.basic import Apply, Variable
@@ -20,7 +21,8 @@ from pytensor.link.utils import fgraph_to_python
 from pytensor.scalar.basic import Cast, Clip, Identity, Second
 from pytensor.scalar.math import Log1mexp, Softplus
 from pytensor.tensor.blockwise import Blockwise
-from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.math import Dot
 from pytensor.tensor.utils import import_func_from_string
 
 from pymc_logz.graphs.batching import RowMap
@@ -29,6 +31,10 @@ from pymc_logz.graphs.host_calls import HostCall
 
 WITHOUT = ("cxx_only", "BlasOpt", "fusion", "inplace", "scan_make_inplace")
 """Rewrites for compiled code, and those by which an operation would overwrite what it is given."""
+
+OF_MODELS = (RowMap, OpFromGraph)
+"""Operations that hold what a model computes for a batch of rows."""
+Compile = Callable[[list[Variable], list[Variable]], Callable[..., Any]]
 
 UNNAMED: dict[type, Callable[..., Any]] = {
     Cast: np.array,
@@ -42,16 +48,35 @@ UNNAMED: dict[type, Callable[..., Any]] = {
 
 
 class NumpyLinker(JITLinker):
-    """Turns a graph into a Python function of NumPy calls, made for one thread at a time."""
+    """Turns a graph into a Python function of NumPy calls, made for one thread at a time.
+
+    What a model computes for a batch of rows, if it is apart, is handed to ``compiled``: from
+    inputs and outputs to a function.
+    """
 
     incompatible_rewrites = WITHOUT
+
+    def __init__(self, compiled: Compile | None = None) -> None:
+        super().__init__()
+        self.compiled = compiled
 
     def fgraph_convert(
         self, fgraph: Any, order: Any = None, *_: Any, storage_map: Any = None, **__: Any
     ) -> Callable[..., Any]:
         """The Python function."""
+        functions: dict[Op, Callable[..., Any]] = {}
+
+        def call_of(op: Op, node: Apply, **_: Any) -> Callable[..., Any]:
+            if self.compiled is None or not isinstance(op, OF_MODELS):
+                return _call_of(op, node)
+            if op not in functions:
+                inputs = [var.type() for var in node.inputs]
+                functions[op] = self.compiled(inputs, op(*inputs, return_list=True))
+            function = functions[op]
+            return lambda *values: _one_or_all(function(*values))
+
         return fgraph_to_python(
-            fgraph, _call_of, order=order, storage_map=storage_map, fgraph_name="in_numpy"
+            fgraph, call_of, order=order, storage_map=storage_map, fgraph_name="in_numpy"
         )
 
     def create_thunk_inputs(self, storage_map: Any) -> list[Any]:
@@ -64,27 +89,37 @@ class NumpyLinker(JITLinker):
         return one_at_a_time(np.errstate(all="ignore")(fn))
 
 
-def numpy_mode() -> Mode:
-    """Mode that compiles nothing at all."""
-    return Mode(NumpyLinker(), RewriteDatabaseQuery(include=["fast_run"], exclude=WITHOUT))
+def numpy_mode(compiled: Compile | None = None) -> Mode:
+    """Mode that compiles nothing at all, or, by ``compiled``, only what a model computes."""
+    without = WITHOUT if compiled is None else (*WITHOUT, "inline_ofg_expansion")
+    return Mode(NumpyLinker(compiled), RewriteDatabaseQuery(include=["fast_run"], exclude=without))
 
 
-def suits_numpy(outputs: Sequence[Variable]) -> bool:
+def suits_numpy(outputs: Sequence[Variable], but_models: bool = False) -> bool:
     """Whether NumPy computes graphs without a Python loop over rows, entries or times."""
-    return not any(
-        _elementwise(node.op, node) is None
-        if isinstance(node.op, Elemwise)
-        else isinstance(node.op, RowMap | HasInnerGraph)
-        for node in toposort(outputs)
-    )
+    return all(_suits_numpy(node, but_models) for node in toposort(outputs))
 
 
-def _call_of(op: Op, node: Apply, **_: Any) -> Callable[..., Any]:
+def _suits_numpy(node: Apply, but_models: bool) -> bool:
+    if but_models and isinstance(node.op, OF_MODELS):
+        return True
+    if isinstance(node.op, Elemwise):
+        return _elementwise(node.op, node) is not None
+    if isinstance(node.op, OpFromGraph) and node.op.is_inline:
+        return suits_numpy(node.op.inner_outputs)
+    return not isinstance(node.op, RowMap | HasInnerGraph)
+
+
+def _call_of(op: Op, node: Apply) -> Callable[..., Any]:
     if isinstance(op, Elemwise):
         function = _elementwise(op, node)
         if function is not None:
             dtype = np.dtype(node.outputs[0].type.dtype)
             return lambda *values: np.asarray(function(*values), dtype)
+    if isinstance(op, DimShuffle):
+        return _dim_shuffle(op)
+    if isinstance(op, Dot):
+        return np.matmul
     if isinstance(op, IfElse):
         return lambda condition, *values: _one_or_all(
             values[: op.n_outs] if condition else values[op.n_outs :]
@@ -93,6 +128,15 @@ def _call_of(op: Op, node: Apply, **_: Any) -> Callable[..., Any]:
         box, core = op.core_op, op._create_dummy_core_node(node.inputs)
         return lambda *values: _one_or_all(box.called_for_rows(core, *values))
     return _performed(op, node)
+
+
+def _dim_shuffle(op: DimShuffle) -> Callable[..., Any]:
+    order = op._transposition
+    kept = (None if new == "x" else slice(None) for new in op.new_order)
+    index = (*kept, *[0] * len(op.drop))  # what is dropped is last by then
+    if list(order) == sorted(order):
+        return lambda array: array[index]
+    return lambda array: array.transpose(order)[index]
 
 
 def _one_or_all(found: Any) -> Any:

@@ -8,6 +8,7 @@ import pytest
 from pytensor.conditional.op import ifelse
 
 import pymc_logz as lz
+from pymc_logz.graphs.batching import batch
 from pymc_logz.graphs.numpy_linker import numpy_mode, suits_numpy
 
 ROWS = np.random.default_rng(0).normal(size=(5, 3))
@@ -24,6 +25,7 @@ ROWS = np.random.default_rng(0).normal(size=(5, 3))
         lambda x: ifelse(pt.gt(x.sum(), 0), x, -x),
         lambda x: pt.sort(x, axis=1) @ pt.eye(3),
         lambda x: pt.linalg.cholesky(x.T @ x + pt.eye(3)),
+        lambda x: x.dimshuffle(1, "x", 0) + x[:, 1][:1].dimshuffle(),
     ],
 )
 def test_the_same_numbers(of):
@@ -56,22 +58,42 @@ def test_without_jax_a_small_model_is_not_compiled(monkeypatch):
     assert abs(entry["log_z"].item() + np.log(101)) < 4 * entry["mcse"].item() + 1e-3
 
 
-def test_a_large_step_is_compiled(monkeypatch):
-    """Would catch a long run whose operations are never fused."""
+def test_of_a_large_step_the_model_is_compiled(monkeypatch):
+    """Would catch a long run whose model is never compiled."""
     monkeypatch.setattr("pymc_logz.graphs.compiling.find_spec", lambda name: None)
     monkeypatch.setattr("pymc_logz.graphs.compiling.bytes_computed", lambda *_: 2**30)
-    asked = []
-
-    class Stop(Exception):
-        pass
-
-    def compiled(graph, choice):
-        asked.append(choice.mode)
-        raise Stop
-
-    monkeypatch.setattr("pymc_logz.graphs.compiling._compiled", compiled)
     with pm.Model() as model:
         pm.Binomial("y", n=100, p=pm.Beta("p", 1, 1), observed=50)
-    with pytest.raises(Stop):
-        lz.sample_hais(model=model, random_seed=1, progressbar=False)
-    assert asked == [None]
+    tree = lz.sample_hais(model=model, random_seed=1, progressbar=False)
+    entry = tree["evidence"].isel(estimator=0)
+    assert tree["evidence"].attrs["backend"] == "numba"
+    assert abs(entry["log_z"].item() + np.log(101)) < 4 * entry["mcse"].item() + 1e-3
+
+
+@pytest.mark.parametrize("batching", ["vector", "row"])
+def test_only_what_a_model_computes_is_compiled(batching):
+    """Would catch half a minute of NUMBA for what moves rows about."""
+    point, rows, scale = pt.dvector("point"), pt.dmatrix("rows"), pt.dscalar("scale")
+    value = scale * pt.exp(point).sum()
+    outputs = [value, pt.grad(value, point)]
+    of_rows, _ = batch(point, outputs, 3, batching, parameters=[scale])
+
+    def step(rows):
+        values, slopes = of_rows(rows)
+        return rows + pt.tanh(slopes) * values[:, None]
+
+    made = []
+
+    def compiled(inputs, outputs):
+        function = pytensor.function(inputs, outputs, mode="FAST_COMPILE")
+        made.append(len(function.maker.fgraph.apply_nodes))
+        return function
+
+    assert suits_numpy([step(rows)], but_models=True)
+    graph = step(step(rows))
+    apart, whole = (
+        pytensor.function([rows, scale], graph, mode=mode)
+        for mode in (numpy_mode(compiled), "FAST_COMPILE")
+    )
+    assert len(made) == 1  # of both steps
+    np.testing.assert_allclose(apart(ROWS, 0.1), whole(ROWS, 0.1), rtol=1e-12)
