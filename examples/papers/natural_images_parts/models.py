@@ -17,7 +17,7 @@ from pymc_logz.models.preparation import prepare
 from pymc_logz.runners.anneal import Plan, anneal
 from pymc_logz.runners.block import Block
 
-from . import expectation, flow
+from . import chains, expectation, flow
 
 M = 36  # dimensions of a patch
 PAPER = {  # size and log likelihood of table 1
@@ -42,12 +42,15 @@ def rotations(n: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def start_of_mcrbm(n: int, rng: np.random.Generator) -> Parts:
-    """Half of n covariance units, each with a filter of its own at first, and half mean units."""
+    """Half of n covariance units, each with a filter of its own at first, and half mean units.
+
+    With the signs and biases that Ranzato and Hinton start from.
+    """
     half = n // 2
     return {
         "C": 3 * rotations(half, rng),
         "P": -np.eye(half),
-        "bc": np.full(half, 1.0),
+        "bc": np.full(half, 2.0),
         "W": 0.1 * rng.normal(size=(n - half, M)),
         "bm": np.full(n - half, -2.0),
         "bv": np.zeros(M),
@@ -66,19 +69,20 @@ def learned(name: str, n: int, data: np.ndarray, sizes: dict[str, int], linear: 
         prior = "normal" if name == "linear, Gaussian" else "laplace"
         rounds, moves = sizes["rounds"], sizes["moves"]
         return {"bases": expectation.learn_linear(data, n, prior, rounds, moves, 1925)}
+    if name == "mcRBM":
+        return chains.learn(flow.mcrbm, start_of_mcrbm(n, rng), data, rng, sizes["updates"])[0]
     energy, start = {
         "experts, Laplace": (flow.laplace, {"filters": rotations(n, rng) * 1.4 * M / n}),
         "experts, Student-t": (
             flow.student_t,
             {"filters": rotations(n, rng), "log_exponents": np.full(n, np.log(M / n))},
         ),
-        "mcRBM": (flow.mcrbm, start_of_mcrbm(n, rng) if name == "mcRBM" else {}),
     }[name]
     start = {part: jnp.asarray(value) for part, value in start.items()}
     return flow.learn(energy, start, data, rng, sizes["flow"])
 
 
-def energy_of(name: str, parts: Parts, x: np.ndarray) -> energies.Energy:
+def energy_of(name: str, parts: Parts, x: np.ndarray, mean_square: bool = True) -> energies.Energy:
     """The model as the package has it; x is the datum of a generative one."""
     if name == "experts, Laplace":
         return energies.laplace_experts(parts["filters"])
@@ -87,7 +91,7 @@ def energy_of(name: str, parts: Parts, x: np.ndarray) -> energies.Energy:
     if name == "mcRBM":
         order = ("C", "P", "bc", "W", "bm", "bv")
         sigma = float(np.exp(parts["log_sigma"][0]))
-        return energies.mean_covariance_rbm(*(parts[part] for part in order), sigma)
+        return energies.mean_covariance_rbm(*(parts[part] for part in order), sigma, mean_square)
     if name == "bilinear":
         order = ("bases", "first", "second")
         return energies.bilinear_generative(
@@ -97,15 +101,29 @@ def energy_of(name: str, parts: Parts, x: np.ndarray) -> energies.Energy:
     return energies.linear_generative(parts["bases"], x, prior, expectation.NOISE)
 
 
-def likelihood(name: str, parts: Parts, test: np.ndarray) -> Parts:
-    """Log likelihood of test patches: by one log Z, or by a run of HAIS for each of them."""
-    model = energy_of(name, parts, test[0]).model
+def likelihood(
+    name: str,
+    parts: Parts,
+    test: np.ndarray,
+    validation: np.ndarray | None = None,
+    mean_square: bool = True,
+) -> Parts:
+    """Log likelihood of test patches: by one log Z, or by a run of HAIS for each of them.
+
+    Models of one log Z say that of patches for validation too.
+    """
+    model = energy_of(name, parts, test[0], mean_square).model
     settings = {"model": model, "progressbar": False}
     if name in ANALYSIS:
-        tree = lz.log_density(lz.sample_hais(random_seed=1, **settings), model, test)
+        rows = test if validation is None else np.concatenate([test, validation])
+        tree = lz.log_density(lz.sample_hais(random_seed=1, **settings), model, rows)
         entry = tree["evidence"].to_dataset().isel(estimator=0)
-        mcse = float(entry["mcse"][0])
-        return summary(entry["log_z"].to_numpy(), mcse, 0.5 * mcse**2, entry["status"].to_numpy())
+        mcse, log_p = float(entry["mcse"][0]), entry["log_z"].to_numpy()
+        status, bias, n = entry["status"].to_numpy(), 0.5 * mcse**2, len(test)
+        found = summary(log_p[:n], mcse, bias, status[:n])
+        if len(rows) > n:
+            found["validation"] = float(log_p[n:].mean() - bias)
+        return found
     references, found = [None] * len(test), []
     if name == "bilinear":
         # its posteriors are out of reach of a pilot from the prior, or minutes away
