@@ -1,4 +1,4 @@
-"""The mean-covariance RBM: two energies and four ways to learn it, on patches of photographs.
+"""The mean-covariance RBM: two energies, and four ways to learn it, on patches of photographs.
 
 Sohl-Dickstein & Culpepper (2012, arXiv 1205.1925) print a covariance part of the energy that sees
 ``(C x)**2 / (|x|**2 + 1/2)``, and say that the energy is from Ranzato and Hinton's (2010) released
@@ -8,9 +8,10 @@ length of a patch where its mean square is not much above 1/2; with the printed 
 
 Ranzato and Hinton learn by persistent chains of HMC, Sohl-Dickstein and Culpepper by minimum
 probability flow. Here is the flow; chains with one step size, and with step sizes over two orders
-of magnitude; and such chains from where the flow ends. Patches are those of natural_images.py, log
-likelihoods are by `lz.sample_hais`. Energies of patches, chains and draws of `lz.sample_hais` say
-whether chains have got about: then all three are alike.
+of magnitude; and such chains from where the flow ends. Student-t experts learn by the same ways,
+for comparison. Patches are those of natural_images.py, log likelihoods are by `lz.sample_hais`.
+Energies of patches, chains and draws of `lz.sample_hais` say whether chains have got about: then
+all three are alike.
 
 Each size is a unit of work, kept in ``results/mcrbm_learning.json`` beside the script.
 
@@ -53,14 +54,26 @@ SETTINGS = {
     "rounds of flow": 60,
     "photographs": PHOTOGRAPHS,
 }
-ENERGIES = {"mean square": True, "sum of squares": False}
+ENERGIES = {"mean square": True, "sum of squares": False, "Student-t experts": None}
+EXPERTS = "experts, Student-t"
 WAYS = ("chains", "one step size", "flow", "flow, chains")
 
 
-def learned(n, data, energy, way, n_updates, seed):
+def energy_of(name):
+    """The energy of rows; whether the denominator has the mean square, None for experts."""
+    mean_square = ENERGIES[name]
+    if mean_square is None:
+        return flow.student_t, None
+    return partial(flow.mcrbm, mean_square=mean_square), mean_square
+
+
+def learned(n, data, name, way, n_updates, seed):
     """Parameters, and what chains have to say."""
     rng = np.random.default_rng([seed, n])
-    start, said = models.start_of_mcrbm(n, rng), {}
+    energy, mean_square = energy_of(name)
+    experts = mean_square is None
+    start = models.start_of_experts(EXPERTS, n, rng) if experts else models.start_of_mcrbm(n, rng)
+    said = {}
     if way.startswith("flow"):
         given = {part: jnp.asarray(value) for part, value in start.items()}
         start = flow.learn(energy, given, data, rng, SETTINGS["rounds of flow"])
@@ -73,10 +86,11 @@ def learned(n, data, energy, way, n_updates, seed):
 def unit(n, data, name, way, n_updates, seed):
     """A size: learned, log likelihoods of patches, energies of patches, chains and draws."""
     began = time.process_time()
-    energy = partial(flow.mcrbm, mean_square=ENERGIES[name])
-    parts, said = learned(n, data.training, energy, way, n_updates, seed)
+    parts, said = learned(n, data.training, name, way, n_updates, seed)
     seconds = time.process_time() - began
-    model = models.energy_of("mcRBM", parts, data.test[0], ENERGIES[name]).model
+    energy, mean_square = energy_of(name)
+    of = EXPERTS if mean_square is None else "mcRBM"
+    model = models.energy_of(of, parts, data.test[0], mean_square).model
     tree = lz.sample_hais(model=model, random_seed=1, progressbar=False)
     entry = tree["evidence"].to_dataset().isel(estimator=0)
     log_z = float(entry["log_z"])

@@ -60,7 +60,7 @@ RESULTS = Path(__file__).parent / "results"
 SMALL = {
     "experts": (36, 54, 72, 144),
     "mcRBM": (36, 72, 144, 432),
-    "updates": 3000,
+    "updates": 6000,
     "bilinear": 45,  # 36 and 9 latent variables
     "flow": 60,
     "rounds": 60,

@@ -44,18 +44,27 @@ def rotations(n: int, rng: np.random.Generator) -> np.ndarray:
 def start_of_mcrbm(n: int, rng: np.random.Generator) -> Parts:
     """Half of n covariance units, each with a filter of its own at first, and half mean units.
 
-    With the signs and biases that Ranzato and Hinton start from.
+    With the signs that Ranzato and Hinton start from, and biases that make all covariance units
+    together as deep as M units are with their bias of 2, however many there are.
     """
     half = n // 2
+    depth = np.log1p(np.exp(2.0)) * M / half
     return {
         "C": 3 * rotations(half, rng),
         "P": -np.eye(half),
-        "bc": np.full(half, 2.0),
+        "bc": np.full(half, np.log(np.expm1(depth))),
         "W": 0.1 * rng.normal(size=(n - half, M)),
         "bm": np.full(n - half, -2.0),
         "bv": np.zeros(M),
         "log_sigma": np.zeros(1),
     }
+
+
+def start_of_experts(name: str, n: int, rng: np.random.Generator) -> Parts:
+    """Filters that are rows of rotations, and exponents that do not grow with their number."""
+    if name == "experts, Laplace":
+        return {"filters": rotations(n, rng) * 1.4 * M / n}
+    return {"filters": rotations(n, rng), "log_exponents": np.full(n, np.log(M / n))}
 
 
 def learned(name: str, n: int, data: np.ndarray, sizes: dict[str, int], linear: Parts) -> Parts:
@@ -71,14 +80,8 @@ def learned(name: str, n: int, data: np.ndarray, sizes: dict[str, int], linear: 
         return {"bases": expectation.learn_linear(data, n, prior, rounds, moves, 1925)}
     if name == "mcRBM":
         return chains.learn(flow.mcrbm, start_of_mcrbm(n, rng), data, rng, sizes["updates"])[0]
-    energy, start = {
-        "experts, Laplace": (flow.laplace, {"filters": rotations(n, rng) * 1.4 * M / n}),
-        "experts, Student-t": (
-            flow.student_t,
-            {"filters": rotations(n, rng), "log_exponents": np.full(n, np.log(M / n))},
-        ),
-    }[name]
-    start = {part: jnp.asarray(value) for part, value in start.items()}
+    energy = flow.laplace if name == "experts, Laplace" else flow.student_t
+    start = {part: jnp.asarray(value) for part, value in start_of_experts(name, n, rng).items()}
     return flow.learn(energy, start, data, rng, sizes["flow"])
 
 
