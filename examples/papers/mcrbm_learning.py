@@ -91,7 +91,7 @@ def unit(n, data, name, way, n_updates, seed):
     energy, mean_square = energy_of(name)
     of = EXPERTS if mean_square is None else "mcRBM"
     model = models.energy_of(of, parts, data.test[0], mean_square).model
-    tree = lz.sample_hais(model=model, random_seed=1, progressbar=False)
+    tree = models.annealed_once(model)
     entry = tree["evidence"].to_dataset().isel(estimator=0)
     log_z = float(entry["log_z"])
     log_p = {part: -np.asarray(energy(parts, getattr(data, part))) - log_z for part in PHOTOGRAPHS}
@@ -124,7 +124,7 @@ def main(arguments=None):
     """Learn what is missing, keep it, print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--units", type=int, nargs="*", default=[72])
-    parser.add_argument("--updates", type=int, default=3000)
+    parser.add_argument("--updates", type=int, default=6000)
     parser.add_argument("--energies", nargs="*", default=list(ENERGIES), choices=ENERGIES)
     parser.add_argument("--ways", nargs="*", default=list(WAYS), choices=WAYS)
     parser.add_argument("--seed", type=int, default=2010)
