@@ -4,7 +4,8 @@ Sohl-Dickstein & Culpepper (2012, arXiv 1205.1925) print a covariance part of th
 ``(C x)**2 / (|x|**2 + 1/2)``, and say that the energy is from Ranzato and Hinton's (2010) released
 code. That code divides ``|x|**2`` by the number of visible units first. With it units see the
 length of a patch where its mean square is not much above 1/2; with the printed one hardly, as
-``|x|**2`` is 36 on average.
+``|x|**2`` is 36 on average. Filters that are six times as long at first have as much of an effect
+on patches of average length with the printed energy as the others with that of the code.
 
 Ranzato and Hinton learn by persistent chains of HMC, Sohl-Dickstein and Culpepper by minimum
 probability flow. Here is the flow; chains with one step size, and with step sizes over two orders
@@ -54,7 +55,12 @@ SETTINGS = {
     "rounds of flow": 60,
     "photographs": PHOTOGRAPHS,
 }
-ENERGIES = {"mean square": True, "sum of squares": False, "Student-t experts": None}
+ENERGIES = {
+    "mean square": True,
+    "sum of squares": False,
+    "sum of squares from long filters": False,
+    "Student-t experts": None,
+}
 EXPERTS = "experts, Student-t"
 WAYS = ("chains", "one step size", "flow", "flow, chains")
 
@@ -73,6 +79,8 @@ def learned(n, data, name, way, n_updates, seed):
     energy, mean_square = energy_of(name)
     experts = mean_square is None
     start = models.start_of_experts(EXPERTS, n, rng) if experts else models.start_of_mcrbm(n, rng)
+    if "long filters" in name:
+        start["C"] *= np.sqrt(models.M)
     said = {}
     if way.startswith("flow"):
         given = {part: jnp.asarray(value) for part, value in start.items()}

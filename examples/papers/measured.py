@@ -149,7 +149,7 @@ def ratio_of_errors(fast, slow):
 
 
 def judged_images(name, size=None):
-    """A model of image patches, of a size or of the one that is best in validation; and its size."""
+    """A model of image patches, of a size or of the best one in validation; and its size."""
     found = {n: unit for (one, n), [unit] in units_of("natural_images")[1].items() if one == name}
     best = max(found, key=lambda n: found[n].get("validation", 0)) if size is None else size
     return found[best], best
