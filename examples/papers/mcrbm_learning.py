@@ -30,7 +30,6 @@ import json
 import sys
 import time
 import warnings
-from functools import partial
 from pathlib import Path
 
 import jax.numpy as jnp
@@ -68,9 +67,8 @@ WAYS = ("chains", "one step size", "flow", "flow, chains")
 def energy_of(name):
     """The energy of rows; whether the denominator has the mean square, None for experts."""
     mean_square = ENERGIES[name]
-    if mean_square is None:
-        return flow.student_t, None
-    return partial(flow.mcrbm, mean_square=mean_square), mean_square
+    of = EXPERTS if mean_square is None else "mcRBM"
+    return models.rows_energy(of, mean_square), mean_square
 
 
 def learned(n, data, name, way, n_updates, seed):
@@ -99,7 +97,7 @@ def unit(n, data, name, way, n_updates, seed):
     energy, mean_square = energy_of(name)
     of = EXPERTS if mean_square is None else "mcRBM"
     model = models.energy_of(of, parts, data.test[0], mean_square).model
-    tree = models.annealed_once(model)
+    tree = lz.sample_hais(models.DRAWS, model=model, random_seed=1, progressbar=False)
     entry = tree["evidence"].to_dataset().isel(estimator=0)
     log_z = float(entry["log_z"])
     log_p = {part: -np.asarray(energy(parts, getattr(data, part))) - log_z for part in PHOTOGRAPHS}

@@ -50,6 +50,19 @@ def hamiltonian(
     return jnp.where(accepted[:, None], there, x), jnp.minimum(1, jnp.exp(log_ratio))
 
 
+def moved(energy: Any, rows: np.ndarray, n_moves: int, seed: int) -> np.ndarray:
+    """Where rows are after so many trajectories, with step sizes led to the acceptance rate."""
+
+    def move(now: tuple[Any, ...], key: jax.Array) -> tuple[tuple[Any, ...], None]:
+        x, middle = now
+        x, acceptance = hamiltonian(energy, x, middle, SPREAD, key)
+        return (x, middle * jnp.exp(0.02 * (acceptance.mean() - TARGET_ACCEPT))), None
+
+    keys = jax.random.split(jax.random.key(seed), n_moves)
+    start = (jnp.asarray(rows), jnp.asarray(0.1))
+    return np.asarray(jax.jit(lambda start: jax.lax.scan(move, start, keys))(start)[0][0])
+
+
 def learn(
     energy: EnergyOfRows,
     start: Parameters,
