@@ -1,9 +1,10 @@
 """Figures 2, 3 and 4 of the paper on HAIS at its own size: 100,000 temperatures, 200 particles.
 
 Sohl-Dickstein & Culpepper (2012, arXiv 1205.1925). Products of 36 Student-t or Laplace experts,
-whose filters were learned from image patches (natural_images.py), and the linear model with a
-Gaussian prior, along the paper's even ladder from N(0, I) with its step sizes; log Z is known
-exactly. Figures 2 and 3 have annealing with a fresh momentum and with a random walk beside HAIS.
+whose filters were learned from image patches (natural_images.py --strips), and the linear model
+with a Gaussian prior, along the paper's even ladder from N(0, I) with its step sizes; log Z is
+known exactly. Figures 2 and 3 have annealing with a fresh momentum and with a random walk beside
+HAIS.
 Responses of experts that are far out are counted, and compared with how many there should be.
 
 Each run is a unit of work with a seed of its own, kept in ``results/hais_at_size.json`` beside the
@@ -214,7 +215,7 @@ def main(arguments=None):
     warnings.simplefilter("ignore", lz.EvidenceWarning)  # potentials are the models here
     results = Results(given.results, SETTINGS)
     if not given.shown:
-        data = patches()
+        data = patches(strips=True)
         for name in given.models:
             if name == LINEAR:
                 study_linear(results, data, given.temperatures, given.replicates)

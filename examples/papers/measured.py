@@ -148,16 +148,49 @@ def ratio_of_errors(fast, slow):
     return np.sqrt((fast**2).mean() / (slow**2).mean())
 
 
-def ahead_of_experts(method, n_units, experts):
-    """By how many nats the mcRBM is ahead of a complete product of experts, on the same patches."""
-    kept, units = units_of("mcrbm_learning")
-    apart = np.array(units[method, n_units][0]["log_p"]) - np.array(kept["experts"][experts])
-    return interval(lambda x: x.mean(), apart)
+def judged_images(name, size=None):
+    """A model of image patches, of a size or of the best one in validation; and its size."""
+    found = {n: unit for (one, n), [unit] in units_of("natural_images")[1].items() if one == name}
+    best = max(found, key=lambda n: found[n].get("validation", 0)) if size is None else size
+    return found[best], best
 
 
-def lost_by_lengths():
-    """Nats a test patch that a normal law of lengths loses to a log-normal one."""
-    return interval(lambda x: x.mean(), np.array(units_of("mcrbm_learning")[0]["lengths"]["lost"]))
+def on_patches(name, size=None):
+    """Log likelihood of each test patch under a model."""
+    return np.array(judged_images(name, size)[0]["log_p"])
+
+
+def ahead_on_patches(name, other, size=None):
+    """By how many nats a model is ahead of another on the same test patches; size is the other's.
+
+    The interval is by resampling patches, as if they were not of three photographs only.
+    """
+    return interval(lambda x: x.mean(), on_patches(name) - on_patches(other, size))
+
+
+def ahead_of_all(name):
+    """By how many nats a model is ahead of the best other."""
+    names = {one for one, _ in units_of("natural_images")[1]} - {name}
+    return ahead_on_patches(name, max(names, key=lambda one: on_patches(one).mean()))
+
+
+def row_of_images(name):
+    """What table 1 of the page says of a model: size, log likelihoods, errors, lead on patches."""
+    unit, size = judged_images(name)
+    apart = on_patches(name) - on_patches("experts, Laplace", 36)
+    error = apart.std(ddof=1) / np.sqrt(apart.size)
+    validation = f"{unit['validation']:.2f}" if "validation" in unit else ""
+    mean, of_patches, of_log_z = (unit[one] for one in ("mean", "standard_error", "mcse"))
+    lead = f"{apart.mean():+.1f} ± {error:.1f}"
+    return f"{size} | {mean:.2f} ± {of_patches:.2f} | {validation} | {of_log_z:.2g} | {lead} |"
+
+
+def row_of_mcrbm(unit):
+    """What the page says of a way to learn the mean-covariance RBM."""
+    three = (unit.get(f"energy of {one}") for one in ("data", "chains", "draws"))
+    energies = ", ".join("-" if one is None else f"{one:.1f}" for one in three)
+    each = (f"{unit[one]:.1f}" for one in ("log likelihood", "validation", "training"))
+    return f"{' | '.join(each)} | {energies} | {unit['status']} |"
 
 
 def speed_of_in_painting():

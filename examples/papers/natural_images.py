@@ -2,8 +2,10 @@
 
 Sohl-Dickstein & Culpepper (2012, arXiv 1205.1925) learn models of 16 by 16 patches, and find out by
 Hamiltonian annealed importance sampling how likely test patches are under each. Here the patches
-are cut from the two photographs that come with scikit-learn (log intensity, mean subtracted, the 36
-leading principal components, whitened).
+are cut from photographs that come with scikit-image and scikit-learn, other ones for training, for
+choosing sizes, and for testing (log intensity, mean subtracted, the 36 leading principal components
+of training patches, whitened). With ``--strips`` they are from strips of two photographs, as those
+of hais_at_size.py.
 
 1. (figure 1) Filters and bases, as images.
 2. (figures 2 and 3) Log likelihoods of 36 Student-t and Laplace experts against the number of
@@ -13,12 +15,14 @@ leading principal components, whitened).
 4. (figure 5) Log likelihoods against the number of experts.
 5. Table 1, with errors; and bases of zero, whose log likelihood is known whatever the prior.
 
-Products of experts and the mean-covariance RBM learn by minimum probability flow with L-BFGS,
-generative models by expectation maximization with our Hamiltonian kernel in the E step.
+Products of experts learn by minimum probability flow with L-BFGS, the mean-covariance RBM by
+persistent chains (mcrbm_learning.py says why), generative models by expectation maximization with
+our Hamiltonian kernel in the E step.
 
 Run it with ``uv run examples/papers/natural_images.py``, minutes on two cores; with ``--paper`` for
 the paper's numbers of experts, temperatures and particles, hours. Numbers are kept in
 ``natural_images.npz``, and what is there is drawn again, not computed: ``--figures 4 5`` chooses.
+Log likelihoods of each test patch are kept in ``results/natural_images.json`` beside the script.
 It saves ``natural_images_1.png`` and so on. docs/theory/natural_images.md says what comes of it.
 """
 
@@ -27,6 +31,7 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
+import json
 import sys
 import time
 import warnings
@@ -48,11 +53,14 @@ import natural_images_parts.figures as figures
 import products_of_experts as comparison
 from natural_images_parts import models
 from natural_images_parts.expectation import NOISE
-from natural_images_parts.patches import Patches, patches
+from natural_images_parts.patches import PHOTOGRAPHS, Patches, patches
+from units import Results
 
+RESULTS = Path(__file__).parent / "results"
 SMALL = {
-    "experts": (36, 54, 72),
-    "mcRBM": (36, 72),
+    "experts": (36, 54, 72, 144),
+    "mcRBM": (36, 72, 144, 432),
+    "updates": 6000,
     "bilinear": 45,  # 36 and 9 latent variables
     "flow": 60,
     "rounds": 60,
@@ -64,6 +72,7 @@ SMALL = {
 PAPER = SMALL | {
     "experts": (36, 72, 108, 144, 216),
     "mcRBM": (72, 144, 288, 432),
+    "updates": 10_000,
     "bilinear": 98,
     "flow": 200,
     "rounds": 200,
@@ -101,16 +110,25 @@ def learned(kept: dict, data: Patches, name: str, n: int, sizes: dict) -> models
     return kept[key]
 
 
-def judged(kept: dict, data: Patches, name: str, n: int, sizes: dict) -> dict:
+def judged(kept: dict, data: Patches, name: str, n: int, sizes: dict, results: Results) -> dict:
     """Log likelihood of test patches under a model, computed if it is not kept."""
     key = f"likelihood {name} {n}"
     parts = learned(kept, data, name, n, sizes)
     if key not in kept:
         started = time.perf_counter()
-        found = models.likelihood(name, parts, data.test)
+        validation = data.validation if len(data.validation) else None
+        found = models.likelihood(name, parts, data.test, validation)
         seconds = time.perf_counter() - started
         kept[key] = {**found, "exact": models.exact(name, parts, data.test), "seconds": seconds}
         print(f"{name}, {n}: {found['mean']:.2f} nats, {seconds:.0f} s", flush=True)
+    if not results.has(name, n, 0):
+        found = kept[key]
+        numbers = ("mean", "validation", "mcse", "standard_error", "exact", "seconds")
+        rounded = {
+            one: round(found[one], 4) for one in numbers if np.isfinite(found.get(one, np.nan))
+        }
+        log_p = found["log_p"].round(3).tolist()
+        results.keep(name, n, 0, {**rounded, "status": found["status"], "log_p": log_p})
     return kept[key]
 
 
@@ -156,12 +174,12 @@ def of_nothing(data: Patches, sizes: dict) -> dict:
     return {**found, "exact": exact}
 
 
-def study(kept: dict, data: Patches, number: str, sizes: dict) -> None:
+def study(kept: dict, data: Patches, number: str, sizes: dict, results: Results) -> None:
     """Whatever a figure needs and is not kept yet."""
     if number in OF_TABLE:
         for name in models.PAPER:
             for n in sizes_of(name, sizes):
-                judged(kept, data, name, n, sizes)
+                judged(kept, data, name, n, sizes, results)
     elif number in ("2", "3") and number not in kept:
         name = {"2": "experts, Student-t", "3": "experts, Laplace"}[number]
         parts = learned(kept, data, name, models.M, sizes)
@@ -177,16 +195,23 @@ def main(arguments=None):
     """Compute what is missing, keep it, print tables, draw."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--paper", action="store_true", help="the paper's sizes")
+    parser.add_argument(
+        "--strips", action="store_true", help="patches of strips of two photographs"
+    )
     parser.add_argument("--figures", nargs="*", default=["0", "4", "3", "2", "table", "5", "1"])
     given = parser.parse_args(arguments)
     # potentials are the models here, and short ladders are what is being looked at
     warnings.simplefilter("ignore", lz.EvidenceWarning)
-    started, data = time.perf_counter(), patches()
-    store = Path("natural_images_paper.npz" if given.paper else "natural_images.npz")
+    started, data = time.perf_counter(), patches(strips=given.strips)
+    stem = "natural_images" + "_strips" * given.strips + "_paper" * given.paper
+    store, sizes = Path(f"{stem}.npz"), PAPER if given.paper else SMALL
     kept = figures.Kept(store)
+    folder = RESULTS if stem == "natural_images" else Path()
+    settings = {"photographs": "strips of china and flower" if given.strips else PHOTOGRAPHS}
+    results = Results(folder / f"{stem}.json", json.loads(json.dumps(settings)))
     print(f"numbers are kept in {store}")
     for number in given.figures:
-        study(kept, data, number, PAPER if given.paper else SMALL)
+        study(kept, data, number, sizes, results)
         figures.show(number, kept, data)
     print(f"{time.perf_counter() - started:.0f} seconds")
 

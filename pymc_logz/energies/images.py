@@ -200,6 +200,7 @@ def mean_covariance_rbm(
     mean_bias: np.ndarray,
     visible_bias: np.ndarray,
     sigma: float = 1.0,
+    mean_square: bool = False,
 ) -> Energy:
     """Mean-covariance restricted Boltzmann machine of M real numbers x, hidden units summed out.
 
@@ -208,8 +209,10 @@ def mean_covariance_rbm(
         E(x) = - sum_k log(1 + exp(sum_l P_lk (C_l x)**2 / (|x|**2 + 1/2) / 2 + bc_k))
                - sum_j log(1 + exp(W_j x + bm_j)) + |x|**2 / (2 sigma**2) - x bv
 
-    Released code has entries of P that are not positive, so that a covariance unit which is on
-    forbids what its filters see. Log Z is known where P is zero: a mixture of 2**J normals.
+    Released code has ``|x|**2 / M + 1/2`` in the denominator, by which units see how long x is as
+    long as its mean square is not much above 1/2, and entries of P that are not positive, so that a
+    covariance unit which is on forbids what its filters see. Log Z is known where P is zero: a
+    mixture of 2**J normals.
 
     Parameters
     ----------
@@ -227,6 +230,9 @@ def mean_covariance_rbm(
         bv, shape (M,); the paper's "b^v in R^K" is a misprint.
     sigma : float
         Standard deviation of x where nothing else holds it.
+    mean_square : bool
+        Whether the denominator has the mean square of x, as Ranzato and Hinton's code, and not the
+        sum of squares, as Sohl-Dickstein and Culpepper's equation.
 
     Returns
     -------
@@ -269,7 +275,8 @@ def mean_covariance_rbm(
     with pm.Model() as model:
         x = pm.Normal("x", np.float64(0), sd, shape=m)
         square = (x**2).sum()
-        seen = 0.5 * ((c @ x) ** 2 / (square + 0.5)) @ p + bc
+        length = square / m if mean_square else square
+        seen = 0.5 * ((c @ x) ** 2 / (length + 0.5)) @ p + bc
         energy = -pt.softplus(seen).sum() - pt.softplus(w @ x + bm).sum() - x @ bv
         # what the prior has is the energy's own quadratic term, and a constant
         pm.Potential("boltzmann", -energy + m * np.log(sd * np.sqrt(2 * np.pi)))

@@ -141,12 +141,12 @@ def test_experts_with_more_filters_than_dimensions() -> None:
         assert log_density(energy.model, {"x": x}) == pytest.approx(-each(FILTERS @ x).sum())
 
 
-def energy_of_mcrbm(x: np.ndarray) -> np.ndarray:
-    """Equation 40 of rows (n, 2), sum by sum."""
+def energy_of_mcrbm(x: np.ndarray, share: float = 1.0) -> np.ndarray:
+    """Equation 40 of rows (n, 2), sum by sum; a share of the squares in the denominator."""
     square = (x**2).sum(axis=1)
     total = square / (2 * SIGMA**2) - x @ BV
     for k in range(2):
-        seen = sum(P[j, k] * (x @ C[j]) ** 2 / (square + 0.5) for j in range(3))
+        seen = sum(P[j, k] * (x @ C[j]) ** 2 / (share * square + 0.5) for j in range(3))
         total -= np.log(1 + np.exp(0.5 * seen + BC[k]))
     for j in range(2):
         total -= np.log(1 + np.exp(x @ W[j] + BM[j]))
@@ -163,6 +163,13 @@ def test_mean_covariance_rbm() -> None:
     assert np.isnan(energy.log_z)
     for x in make_rng("points").standard_normal((5, 2)):
         assert log_density(energy.model, {"x": x}) == pytest.approx(-energy_of_mcrbm(x[None])[0])
+
+
+def test_mean_covariance_rbm_of_released_code() -> None:
+    """Catches a sum of squares where their mean should be."""
+    model = energies.mean_covariance_rbm(C, P, BC, W, BM, BV, SIGMA, mean_square=True).model
+    x = np.array([0.7, -1.9])
+    assert log_density(model, {"x": x}) == pytest.approx(-energy_of_mcrbm(x[None], 0.5)[0])
 
 
 @pytest.mark.parametrize(

@@ -28,28 +28,38 @@ def test_distorted_digits_are_of_the_size_and_apart() -> None:
     assert np.abs(training[:1500] - training[1500:]).max(axis=1).min() > 0.1
 
 
-def test_persistent_chains_find_a_normal_law(
-    mcrbm: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_persistent_chains_find_a_normal_law(mcrbm: ModuleType) -> None:
     """Catches a gradient of the wrong sign: sigma goes to the standard deviation of the data."""
-    monkeypatch.setattr(mcrbm, "SETTINGS", {**mcrbm.SETTINGS, "rate": 0.02})
-    data = np.random.default_rng(2).normal(0, 2.0, size=(2000, mcrbm.models.M))
-    parts, acceptance, _ = mcrbm.learned(4, data, 400, 1)
+    rng = np.random.default_rng(2)
+    data = rng.normal(0, 2.0, size=(2000, mcrbm.models.M))
+    start = mcrbm.models.start_of_mcrbm(4, rng)
+    parts, said = mcrbm.chains.learn(mcrbm.flow.mcrbm, start, data, rng, 400, rate=0.02)
     assert float(np.exp(parts["log_sigma"][0])) == pytest.approx(2.0, rel=0.1)
-    assert acceptance > 0.6
+    assert said["acceptance"] > 0.6
 
 
-def test_lengths_of_normal_patches_lose_nothing(mcrbm: ModuleType) -> None:
-    """Catches laws the wrong way round."""
-    rng = np.random.default_rng(3)
-    normal = type("Patches", (), {})()
-    normal.training, normal.test = (rng.normal(size=(n, mcrbm.models.M)) for n in (4000, 400))
-    assert abs(np.mean(mcrbm.lengths(normal)["lost"])) < 0.05
-    heavy = type("Patches", (), {})()
-    heavy.training, heavy.test = (
-        rows * np.exp(rng.normal(0, 0.5, (len(rows), 1))) for rows in (normal.training, normal.test)
-    )
-    assert np.mean(mcrbm.lengths(heavy)["lost"]) > 2
+def test_trajectories_leave_a_normal_law_as_it_is(mcrbm: ModuleType) -> None:
+    """Catches step sizes that depend on where a row is, and rows that are never rejected."""
+    x = np.random.default_rng(3).normal(size=(4000, 3))
+    key = mcrbm.chains.jax.random.key(1)
+    energy = lambda x: 0.5 * (x**2).sum(axis=1)  # noqa: E731
+    for _ in range(20):
+        key, one = mcrbm.chains.jax.random.split(key)
+        x, acceptance = mcrbm.chains.hamiltonian(energy, x, 1.0, mcrbm.chains.SPREAD, one)
+    assert 0.3 < float(acceptance.mean()) < 0.9
+    assert np.var(np.asarray(x)) == pytest.approx(1, abs=0.05)
+
+
+@pytest.mark.parametrize("mean_square", [True, False])
+def test_what_learns_is_what_is_judged(mcrbm: ModuleType, mean_square: bool) -> None:
+    """Catches a denominator that is one thing in learning and another in the package."""
+    rng = np.random.default_rng(4)
+    parts = mcrbm.models.start_of_mcrbm(6, rng)
+    x = 0.3 * rng.normal(size=(1, mcrbm.models.M))
+    learned = float(mcrbm.flow.mcrbm(parts, x, mean_square)[0])
+    model = mcrbm.models.energy_of("mcRBM", parts, x[0], mean_square).model
+    log_density = model.compile_logp(jacobian=False, mode="FAST_COMPILE")({"x": x[0]})
+    assert -float(log_density) == pytest.approx(learned)
 
 
 def test_in_painting_at_another_size(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

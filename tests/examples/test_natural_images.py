@@ -71,10 +71,21 @@ def test_patches_for_testing_are_apart(example: ModuleType) -> None:
     training, test = (patches.cut([rough], 50, testing, rng) for testing in (False, True))
     assert np.abs(training).max() < 10
     assert test.reshape(50, 16, 16).std(axis=1).min() > 20
-    data = patches.patches(2000)
+    data = patches.patches(2000, strips=True)
     assert data.test.shape == (100, 36)
     np.testing.assert_allclose(np.cov(data.training.T), np.eye(36), atol=1e-8)
     np.testing.assert_allclose(data.whiten @ data.colour, np.eye(36), atol=1e-8)
+
+
+def test_photographs_are_apart(example: ModuleType) -> None:
+    """Catches one photograph in two parts, and patches from some more often than from others."""
+    pytest.importorskip("skimage")
+    patches = sys.modules["natural_images_parts.patches"]
+    names = [name for part in patches.PHOTOGRAPHS.values() for name in part]
+    assert len(names) == len(set(names)) == 11
+    rough = 5 * make_rng("photographs").normal(size=(40, 60))
+    some = patches.cut([rough, 0.1 * rough, 0.04 * rough], 3, None, make_rng("where"))
+    np.testing.assert_allclose(some.std(axis=1), [5, 0.5, 0.2], rtol=0.2)
 
 
 def test_statuses_are_said(example: ModuleType) -> None:

@@ -73,9 +73,9 @@ def found_of(kept: dict[str, Any], kind: str, name: str) -> dict[int, Any]:
 
 
 def best_of(kept: dict[str, Any], name: str) -> int:
-    """The size of the highest log likelihood."""
+    """The size of the highest log likelihood of patches for validation, where sizes differ."""
     found = found_of(kept, "likelihood", name)
-    return max(found, key=lambda n: found[n]["mean"])
+    return max(found, key=lambda n: found[n].get("validation", found[n]["mean"]))
 
 
 def table(kept: dict[str, Any]) -> pd.DataFrame:
@@ -87,6 +87,7 @@ def table(kept: dict[str, Any]) -> pd.DataFrame:
         rows[name] = {
             "size": n,
             "log likelihood": f"{one['mean']:.2f} ± {one['standard_error']:.2f}",
+            "validation": f"{one['validation']:.2f}" if "validation" in one else "",
             "by log Z": f"{one['mcse']:.3f}",
             "exact": f"{one['exact']:.3f}" if np.isfinite(one["exact"]) else "",
             "status": one["status"],
@@ -214,17 +215,25 @@ def draw_linear(kept: dict[str, Any]) -> Any:
 def draw_sizes(kept: dict[str, Any]) -> Any:
     """Figure 5: log likelihood against the number of experts or latent variables."""
     figure, ax = plt.subplots(figsize=(6.5, 4.2), layout="constrained")
-    rows = {}
+    rows, last = {}, 0
     for name, colour in COLOURS.items():
         found = dict(sorted(found_of(kept, "likelihood", name).items()))
         mean = [one["mean"] for one in found.values()]
         rows |= {(name, n): one for n, one in found.items()}
         ax.plot(list(found), mean, "o-", ms=4, color=colour, label=name)
-    columns = ["mean", "standard_error", "mcse", "exact", "seconds"]
-    numbers = pd.DataFrame(rows).T
+        last = max(last, *found)
+    columns = ["mean", "validation", "standard_error", "mcse", "exact", "seconds"]
+    numbers = pd.DataFrame(rows).T.reindex(columns=[*columns, "status"])
     shown = numbers[columns].astype(float).round(3).assign(status=numbers["status"])
     print(f"\n{shown.to_string()}")
-    ax.set(xlabel="experts, hidden units or latent variables", ylabel="log likelihood (nats)")
+    ax.set(
+        xscale="log",
+        xlabel="experts, hidden units or latent variables",
+        ylabel="log likelihood (nats)",
+    )
+    ticks = [n for n in (36, 72, 144, 288, 432) if n <= last]
+    ax.set_xticks(ticks, [str(n) for n in ticks], minor=False)
+    ax.xaxis.minorticks_off()
     ax.legend(frameon=False, fontsize=8)
     plain(ax)
     return figure

@@ -43,10 +43,11 @@ def exponents(given: Parameters) -> jax.Array:
     return 0.5 + jnp.exp(given["log_exponents"])
 
 
-def mcrbm(given: Parameters, x: jax.Array) -> jax.Array:
-    """Mean-covariance RBM (eq. 40)."""
+def mcrbm(given: Parameters, x: jax.Array, mean_square: bool = True) -> jax.Array:
+    """Mean-covariance RBM: as Ranzato and Hinton's code has it, or as eq. 40 is printed."""
     square = (x**2).sum(axis=1, keepdims=True)
-    seen = 0.5 * ((x @ given["C"].T) ** 2 / (square + 0.5)) @ given["P"]
+    length = square / x.shape[1] if mean_square else square
+    seen = 0.5 * ((x @ given["C"].T) ** 2 / (length + 0.5)) @ given["P"]
     covariance = jax.nn.softplus(seen + given["bc"]).sum(axis=1)
     mean = jax.nn.softplus(x @ given["W"].T + given["bm"]).sum(axis=1)
     narrow = 0.5 * jnp.exp(-2 * given["log_sigma"]) * square[:, 0]
