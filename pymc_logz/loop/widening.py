@@ -21,6 +21,7 @@ from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.blend import AT_ONCE, N_STARTS, Component, Part, Prior, Target
 from pymc_logz.references.conditional import conditional_normal, has_conditional_normals
 from pymc_logz.references.directions import independent_directions
+from pymc_logz.references.given_few import independent_given_few
 from pymc_logz.references.modes import MAX_DIMS, followed
 from pymc_logz.references.reference import Reference, components_in_words, funnel_of
 from pymc_logz.runners.anneal import merge
@@ -120,7 +121,7 @@ def proposed(search: Search) -> Iterator[Part]:
     prepared = search.target.prepared
     if has_conditional_normals(prepared) and normal_columns(prepared.flat).size < prepared.n_dims:
         ways.reverse()  # others, as spreads are, may decide how narrow normal ones are
-    for make in ways:
+    for make in [independent_given_few, *ways]:
         part = make(search.target, search.known()[0], search.rng)
         if part is not None:
             yield part

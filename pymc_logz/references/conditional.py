@@ -7,9 +7,11 @@ that go to zero too, where rows that move hardly get. So the others are explored
 dimensions.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
+from typing import Protocol
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
@@ -172,7 +174,10 @@ def conditional_normal(
     starts, known = np.concatenate([outer[:16], prior]), Known(outer, inner)
     seen = parts.modes(starts, known.nearest(starts), spread_of(inner))
     peaks = peaks_apart(parts, starts, seen)
-    found = explored_enough(parts, outer, inner, prior, rng, len(prior), peaks)
+    highest = max(peaks, key=lambda one: one.log_mass, default=None)
+    scale = None if highest is None else parts.scale_of(highest.precision)
+    make = partial(part_of, parts)
+    found = explored_enough(parts, make, outer, inner, prior, rng, len(prior), peaks, scale)
     return None if found is None else found[0]
 
 
@@ -182,29 +187,53 @@ def n_places(parts: Conditionals, flat: FlatModel, each: int = 128) -> int:
     return n_affordable(flat, each // 2, most, parts.matrices.groups.n)
 
 
-def explored_enough(
-    parts: Conditionals,
+class Seen(Protocol):
+    """What the rest of a row is like at K settings of a few entries."""
+
+    @property
+    def inner(self) -> np.ndarray:
+        """A place where it is likely, shape (K, n)."""
+        ...
+
+    @property
+    def log_marginal(self) -> np.ndarray:
+        """Log density of the settings, shape (K,)."""
+        ...
+
+
+class Parts(Protocol):
+    """A few entries of a row, and the rest given those."""
+
+    def modes(self, outer: np.ndarray, start: np.ndarray, scale: np.ndarray) -> Seen:
+        """At settings (K, m), from starts (K, n) and rough standard deviations (n,)."""
+        ...
+
+
+def explored_enough[Made](
+    parts: Parts,
+    make: Callable[[Clusters, Known, np.ndarray], Made],
     outer: np.ndarray,
     inner: np.ndarray,
     prior: np.ndarray,
     rng: np.random.Generator,
     n: int,
-    peaks: Sequence[Peak],
-) -> tuple[ConditionalNormal, float] | None:
-    """Conditional normals, and log Z by them, from what `explored` has found.
+    peaks: Sequence[Peak] = (),
+    scale: np.ndarray | None = None,
+) -> tuple[Made, float] | None:
+    """What is made of a fit to what `explored` has found, and log Z by that.
 
     Rounds of n settings, three of them or more, go on until that is enough for each component of a
     fit. None where it is too little even for one.
     """
-    enough = PER_ENTRY * parts.outer.size
-    for places, log_weight, known, scale in explored(parts, outer, inner, prior, n, rng, peaks):
+    enough = PER_ENTRY * outer.shape[1]
+    rounds = explored(parts, outer, inner, prior, n, rng, peaks, scale)
+    for places, log_weight, known, rough in rounds:
         found, ess = None, float(weight_ess(log_weight))
         if len(places) < 3 * n or not ess > enough:
             continue
         fit = fitted_clusters(places[resampled(log_weight, rng, len(places))], ess, rng)
         wide = with_tails(fit)
-        part = part_of(parts, wide, known, scale)
-        found = part, log_mean(log_weight)
+        found = make(wide, known, rough), log_mean(log_weight)
         if ess > enough * len(fit.shares):
             break
     return found
@@ -272,13 +301,14 @@ def _changes(parts: Conditionals, some: np.ndarray, scale: np.ndarray) -> np.nda
 
 
 def explored(
-    parts: Conditionals,
+    parts: Parts,
     outer: np.ndarray,
     inner: np.ndarray,
     prior: np.ndarray,
     n: int,
     rng: np.random.Generator,
     peaks: Sequence[Peak] = (),
+    scale: np.ndarray | None = None,
     n_rounds: int = 6,
 ) -> Iterator[tuple[np.ndarray, np.ndarray, Known, np.ndarray]]:
     """All that is known after each round, by adaptive multiple importance sampling.
@@ -288,7 +318,7 @@ def explored(
     entries that are not normal, log weights that make them draws of the posterior, conditional
     modes of the normal entries, and rough standard deviations of these.
     """
-    scale, known = spread_of(inner), Known(outer, inner)
+    scale, known = spread_of(inner) if scale is None else scale, Known(outer, inner)
     first = fitted_clusters(outer, len(outer), rng)
     others = [fitted_to_few(prior[np.all(np.isfinite(prior), axis=1)], 5.0)]
     if peaks:
@@ -297,7 +327,6 @@ def explored(
             np.vstack([outer, *(one.outer for one in peaks)]),
             np.vstack([inner, *(one.inner for one in peaks)]),
         )
-        scale = parts.scale_of(max(peaks, key=lambda one: one.log_mass).precision)
     fits = [
         Clusters(
             (*(one.wider(4.0) for one in first.components), *others),

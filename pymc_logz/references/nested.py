@@ -6,6 +6,8 @@ of the others make a map after which the posterior is close to a normal in hundr
 It takes a few thousand gradients, where draws take as many for each hundred that are independent.
 """
 
+from functools import partial
+
 import numpy as np
 
 from pymc_logz.models.preparation import Prepared
@@ -59,7 +61,8 @@ def conditional_at_peak(
         outer = peak.outer + noise[:, :m] @ peak.factor.T
         inner = peak.inner + factors.drawn(noise[:, m:])
         fresh, n = start.prior[:, parts.outer], n_places(parts, prepared.flat)
-        found = explored_enough(parts, outer, inner, fresh, rng, n, start.peaks)
+        make = partial(part_of, parts)
+        found = explored_enough(parts, make, outer, inner, fresh, rng, n, start.peaks, scale)
         if found is None:
             return []
         part, log_z = found

@@ -1,0 +1,280 @@
+"""Rows that need no path: a few entries first, then others that are independent given those.
+
+Effects, latent values and the like each depend on a few common entries, and on none of each other.
+So the gradient at rows in which all of them move tells the slope of each one's own density, and
+slopes at some places that density, whatever its shape: skewed, with heavy tails, or as narrow as
+noise that vanishes makes it.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp
+
+from pymc_logz.models.context import n_affordable
+from pymc_logz.paths.elliptical import Clusters
+from pymc_logz.references.blend import N_ROWS, N_STARTS, Drawn, Target
+from pymc_logz.references.conditional import MAX_OUTER, explored_enough
+from pymc_logz.references.marginal_peaks import Known, spread_of
+from pymc_logz.references.modes import MAX_DIMS
+from pymc_logz.runners.block import Block
+
+FIRST = (-10.0, -3.0, -1.0, -0.3, 0.0, 0.3, 1.0, 3.0, 10.0)
+"""Where slopes are looked at first, in standard deviations; and at the ends of what is known."""
+N_MORE = 14
+"""Places that are looked at after these, one by one where most may be missing."""
+
+
+class Lines(NamedTuple):
+    """Densities of single entries, whose logs are straight between knots and beyond the last."""
+
+    knots: np.ndarray
+    """Shape (K, n, G), in order."""
+    height: np.ndarray
+    """Log densities there, shape (K, n, G)."""
+    below: np.ndarray
+    """Slopes below the first knot, positive, shape (K, n)."""
+    above: np.ndarray
+    """Slopes above the last knot, negative, shape (K, n)."""
+
+    @classmethod
+    def of_slopes(cls, knots: np.ndarray, slope: np.ndarray, least: np.ndarray) -> "Lines":
+        """Normalised, from slopes at the knots; tails fall as fast as ``least`` (n,)."""
+        below, above = np.maximum(slope[:, :, 0], least), np.minimum(slope[:, :, -1], -least)
+        lines = cls(knots, heights(knots, slope), below, above)
+        total = logsumexp(lines.log_masses(), axis=2, keepdims=True)
+        return lines._replace(height=lines.height - total)
+
+    def log_masses(self) -> np.ndarray:
+        """Log mass below the first knot, between each two, and above the last, (K, n, G + 1)."""
+        fall = np.maximum(np.abs(np.diff(self.height)), 1e-12)
+        highest = np.maximum(self.height[:, :, 1:], self.height[:, :, :-1])
+        with np.errstate(divide="ignore"):
+            between = highest + np.log(np.diff(self.knots)) + np.log(-np.expm1(-fall) / fall)
+        low = self.height[:, :, :1] - np.log(self.below)[:, :, None]
+        high = self.height[:, :, -1:] - np.log(-self.above)[:, :, None]
+        return np.concatenate([low, between, high], axis=2)
+
+    def drawn(self, rng: np.random.Generator) -> np.ndarray:
+        """A draw of each, shape (K, n)."""
+        mass = np.exp(self.log_masses()).cumsum(axis=2)
+        u = rng.random(mass.shape[:2]) * mass[:, :, -1]
+        piece = (mass[:, :, :-1] < u[:, :, None]).sum(axis=2)
+        start, _, slope, width = self._pieces(piece)
+        # of an exponential density, from the end where it is highest
+        v, steep = rng.random(piece.shape), np.abs(slope)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            away = -np.log1p(v * np.expm1(-steep * width)) / steep
+        away = np.where(steep * width > 1e-12, away, v * width)
+        from_end = (slope > 0) & (piece > 0)
+        return np.where(
+            from_end, start + width - away, np.where(piece > 0, start + away, start - away)
+        )
+
+    def log_density_of(self, inner: np.ndarray) -> np.ndarray:
+        """Sum of log densities of entries (K, n), shape (K,)."""
+        start, height, slope, _ = self._pieces((self.knots < inner[:, :, None]).sum(axis=2))
+        return np.asarray(np.sum(height + slope * (inner - start), axis=1))
+
+    def _pieces(self, piece: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """A knot of each piece, the height there, its slope and its width."""
+        last = self.knots.shape[2] - 1
+        ends = np.maximum(piece - 1, 0)[:, :, None], np.minimum(piece, last)[:, :, None]
+        x, next_x = (np.take_along_axis(self.knots, k, axis=2)[:, :, 0] for k in ends)
+        h, next_h = (np.take_along_axis(self.height, k, axis=2)[:, :, 0] for k in ends)
+        is_tail = (piece == 0) | (piece > last)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slope = (next_h - h) / (next_x - x)
+        tail = np.where(piece == 0, self.below, self.above)
+        return x, h, np.where(is_tail, tail, slope), np.where(is_tail, np.inf, next_x - x)
+
+
+def heights(knots: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    """Log densities at knots (K, n, G), the highest zero, by slopes that change evenly between."""
+    rise = 0.5 * np.diff(knots) * (slope[:, :, 1:] + slope[:, :, :-1])
+    height = np.concatenate([np.zeros((*knots.shape[:2], 1)), rise.cumsum(axis=2)], axis=2)
+    return np.asarray(height - height.max(axis=2, keepdims=True))
+
+
+def where_most_is_missing(knots: np.ndarray, slope: np.ndarray, large: float = 600.0) -> np.ndarray:
+    """Middle (K, n) of the two knots between which most mass may be above the line.
+
+    Where the slope changes evenly the line is furthest below by an eighth of its change, times the
+    width; logs are no larger than what has finite sums.
+    """
+    height, width = heights(knots, slope), np.diff(knots)
+    gap = np.abs(np.diff(slope)) * width / 8
+    with np.errstate(divide="ignore"):
+        log_missing = np.maximum(height[:, :, 1:], height[:, :, :-1]) + np.log(width * gap)
+    k = np.argmax(log_missing + np.minimum(gap, large), axis=2)[:, :, None]
+    both = np.take_along_axis(knots, k, axis=2) + np.take_along_axis(knots, k + 1, axis=2)
+    return np.asarray(0.5 * both[:, :, 0])
+
+
+def inserted(old: np.ndarray, new: np.ndarray, place: np.ndarray) -> np.ndarray:
+    """Values (K, n, G + 1): the old ones, and a new one (K, n) after so many of them."""
+    each, place = np.arange(old.shape[2] + 1), place[:, :, None]
+    moved = np.minimum(each - (each > place), old.shape[2] - 1)
+    return np.where(each == place, new[:, :, None], np.take_along_axis(old, moved, axis=2))
+
+
+class GivenSettings(NamedTuple):
+    """Entries given K settings of the others."""
+
+    inner: np.ndarray
+    """Where each is most likely, shape (K, n)."""
+    log_marginal: np.ndarray
+    """Log density of the settings, shape (K,)."""
+    lines: Lines
+
+    @classmethod
+    def joined(cls, found: "list[GivenSettings]") -> "GivenSettings":
+        """Those of several portions of the settings."""
+        inner, log_marginal, lines = zip(*found, strict=True)
+        together = Lines(*map(np.concatenate, zip(*lines, strict=True)))
+        return cls(np.concatenate(inner), np.concatenate(log_marginal), together)
+
+
+@dataclass(frozen=True)
+class Independent:
+    """Entries of a row that are independent given the others."""
+
+    block: Block
+    """On the path from the prior, whose gradients are taken and counted."""
+    inner: np.ndarray
+    """Columns, shape (n,)."""
+    outer: np.ndarray
+    """The others, shape (m,)."""
+    bounds: np.ndarray
+    """Of all that is known of the entries, shape (2, n)."""
+
+    def rows(self, outer: np.ndarray, inner: np.ndarray) -> np.ndarray:
+        """Whole rows of both parts, shape (K, d)."""
+        rows = np.empty((len(inner), len(self.inner) + len(self.outer)))
+        rows[:, self.outer], rows[:, self.inner] = outer, inner
+        return rows
+
+    def modes(self, outer: np.ndarray, start: np.ndarray, scale: np.ndarray) -> GivenSettings:
+        """Densities of the entries given settings (K, m), looked for near starts (K, n)."""
+        portions = (slice(i, i + N_ROWS[0]) for i in range(0, len(outer), N_ROWS[0]))
+        return GivenSettings.joined([self._modes(outer[i], start[i], scale) for i in portions])
+
+    def _modes(self, outer: np.ndarray, start: np.ndarray, scale: np.ndarray) -> GivenSettings:
+        ends = np.broadcast_to(self.bounds.T, (*start.shape, 2))
+        near = start[:, :, None] + scale[:, None] * np.array(FIRST)
+        knots = np.sort(np.concatenate([ends, near], axis=2), axis=2)
+        slope = np.stack(
+            [self._slopes(outer, at, start, scale) for at in np.moveaxis(knots, 2, 0)], axis=2
+        )
+        for _ in range(N_MORE):
+            new = where_most_is_missing(knots, slope)
+            place = (knots < new[:, :, None]).sum(axis=2)
+            slope = inserted(slope, self._slopes(outer, new, start, scale), place)
+            knots = inserted(knots, new, place)
+        lines = Lines.of_slopes(knots, slope, 1 / np.diff(self.bounds, axis=0)[0])
+        best = np.argmax(lines.height, axis=2)[:, :, None]
+        inner = np.take_along_axis(knots, best, axis=2)[:, :, 0]
+        value = self.block.log_target(self.rows(outer, inner))
+        return GivenSettings(inner, value - lines.log_density_of(inner), lines)
+
+    def _slopes(
+        self, outer: np.ndarray, inner: np.ndarray, start: np.ndarray, scale: np.ndarray
+    ) -> np.ndarray:
+        """Slopes of each density (K, n); where there are none they lead back to the start."""
+        slope = self.block.target_and_gradient(self.rows(outer, inner))[1][:, self.inner]
+        return np.where(np.isfinite(slope), slope, np.sign(start - inner) / scale)
+
+
+@dataclass(frozen=True)
+class GivenFew:
+    """A density of rows: Student-t components of a few entries, lines of the others given those."""
+
+    inner: np.ndarray
+    """Columns of the entries that are independent."""
+    outer: np.ndarray
+    """Columns of the others."""
+    bounds: np.ndarray
+    """Of all that is known of the first, shape (2, n)."""
+    fit: Clusters | None
+    """Of the others; None where there are none."""
+    known: Known
+    """Where entries are looked for."""
+    scale: np.ndarray
+    """Rough standard deviations of these, shape (n,)."""
+
+    def draw(self, target: Target, rng: np.random.Generator, n: int) -> Drawn:
+        """Rows (n, d), and their log density (n,)."""
+        outer = np.empty((n, 0)) if self.fit is None else self.fit(rng, n)
+        parts = self._parts(target)
+        lines = self._lines(parts, outer)
+        inner = lines.drawn(rng)
+        return parts.rows(outer, inner), self._density(outer, inner, lines)
+
+    def log_density_of(self, target: Target, rows: np.ndarray, log_prior: np.ndarray) -> np.ndarray:
+        """Log density of rows (n, d), shape (n,)."""
+        if not len(rows):
+            return np.empty(0)
+        outer, inner = rows[:, self.outer], rows[:, self.inner]
+        return self._density(outer, inner, self._lines(self._parts(target), outer))
+
+    @property
+    def what(self) -> str:
+        """What it is, for a reason."""
+        n_inner, n_outer = self.inner.size, self.outer.size
+        return f"{n_inner} of {n_inner + n_outer} values drawn each by its own density"
+
+    def _parts(self, target: Target) -> Independent:
+        return Independent(target.block, self.inner, self.outer, self.bounds)
+
+    def _lines(self, parts: Independent, outer: np.ndarray) -> Lines:
+        return parts.modes(outer, self.known.nearest(outer), self.scale).lines
+
+    def _density(self, outer: np.ndarray, inner: np.ndarray, lines: Lines) -> np.ndarray:
+        log_density = lines.log_density_of(inner)
+        return log_density if self.fit is None else log_density + self.fit.log_density_of(outer)
+
+
+def independent_given_few(
+    target: Target, rows: np.ndarray, rng: np.random.Generator
+) -> GivenFew | None:
+    """A density of entries that are independent given few others, from rows (n, d) that are known.
+
+    None where there are none, or too many others.
+    """
+    prepared, block, d = target.prepared, target.block, target.prepared.n_dims
+    if prepared.flat.sites or not block.follows_whole_gradient or not 1 < d <= MAX_DIMS:
+        return None
+    some = rows[np.linspace(0, len(rows) - 1, N_STARTS).astype(int)]
+    outer = common_entries(block, some)
+    if len(outer) > min(MAX_OUTER, d / 2):
+        return None
+    inner, scale = np.setdiff1d(np.arange(d), outer), spread_of(rows)
+    n = min(128 * max(len(outer), 1), N_ROWS[0])
+    n = n_affordable(prepared.flat, 64, n, len(FIRST) + N_MORE)
+    prior = prepared.prior(rng, n)
+    both = np.concatenate([rows, prior])[:, inner]
+    bounds = np.array([both.min(axis=0), both.max(axis=0)])
+    make = partial(GivenFew, inner, outer, bounds)
+    if not len(outer):
+        return make(None, Known(outer[None], np.median(rows, axis=0)[None]), scale)
+    parts, of_rows = Independent(block, inner, outer, bounds), (rows[:, outer], rows[:, inner])
+    found = explored_enough(parts, make, *of_rows, prior[:, outer], rng, n)
+    return None if found is None else found[0]
+
+
+def common_entries(block: Block, rows: np.ndarray) -> np.ndarray:
+    """Entries of rows (k, d) without which no other one changes the slope of any other.
+
+    Those that touch the most others are taken first.
+    """
+    (k, d), step = rows.shape, 1e-3 * spread_of(rows)
+    moved = rows[:, None] + np.concatenate([np.zeros((1, d)), step * np.eye(d)])
+    slope = block.target_and_gradient(moved.reshape(-1, d))[1].reshape(k, d + 1, d)
+    changes = np.any(slope[:, 1:] != slope[:, :1], axis=0)
+    touches, taken = (changes | changes.T) & ~np.eye(d, dtype=bool), list[int]()
+    while touches.any():
+        taken.append(int(np.argmax(touches.sum(axis=0))))
+        touches[taken[-1]] = touches[:, taken[-1]] = False
+    return np.sort(np.array(taken, dtype=int))

@@ -1,0 +1,129 @@
+"""One latent value for each datum, not normal given the rest, of a spread that may vanish."""
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from scipy import stats
+from scipy.special import erfcx, gammaln, log_expit, log_ndtr, logsumexp
+
+from generated import scales
+from generated.cases import Drawn, family, one_of
+from generated.quadrature import box_log_integral, pieces
+
+
+@family
+def latent_exponentials(rng: np.random.Generator) -> Drawn:
+    """Normal noise around exponential values, as of response times; their sum is known."""
+    n, noise = one_of(rng, 5, 12, 25), one_of(rng, 0.05, 0.2, 1.0)
+    kind = one_of(rng, scales.half_normal, scales.half_cauchy, scales.exponential)
+    spread, mean = kind(0.5), scales.half_normal(1.0)
+    y = rng.normal(0, noise, n) + rng.exponential(0.5, n)
+
+    def build() -> pm.Model:
+        with pm.Model() as model:
+            sigma, scale = spread.add("sigma"), mean.add("scale")
+            value = pm.Exponential("value", scale=scale, shape=n)
+            pm.Normal("y", value, sigma, observed=pm.Data("data", y))
+        return model
+
+    def log_f(s, t):
+        sigma, rate = np.exp(s), np.exp(-t)
+        total = spread.log_density(s) + mean.log_density(t)
+        for one in y:
+            q = rate * sigma - one / sigma
+            # both forms are the same; each is exact on one side
+            far = np.log(erfcx(np.maximum(q, 0) / np.sqrt(2)) / 2) - 0.5 * (one / sigma) ** 2
+            near = log_ndtr(-q) + rate * (0.5 * rate * sigma**2 - one)
+            total = total - t + np.where(q > 0, far, near)
+        return total
+
+    log_z, accuracy = box_log_integral(log_f, (-16.0, 9.0), (-16.0, 3.5))
+    return Drawn(build, n + 2, log_z, accuracy, {"n": n, "noise": noise, "spread": spread.about})
+
+
+@family
+def inefficiencies(rng: np.random.Generator) -> Drawn:
+    """A stochastic frontier: normal noise less a half normal value for each datum."""
+    n, noise = one_of(rng, 6, 15, 30), one_of(rng, 0.05, 0.3)
+    spread, shortfall = scales.half_normal(0.5), scales.half_normal(1.0)
+    y = rng.normal(0, noise, n) - np.abs(rng.normal(0, one_of(rng, 0.1, 0.6), n))
+
+    def build() -> pm.Model:
+        with pm.Model() as model:
+            sigma, size = spread.add("sigma"), shortfall.add("size")
+            lost = pm.HalfNormal("lost", size, shape=n)
+            pm.Normal("y", -lost, sigma, observed=pm.Data("data", y))
+        return model
+
+    def log_f(s, t):
+        total, both = spread.log_density(s) + shortfall.log_density(t), np.logaddexp(2 * s, 2 * t)
+        for one in y:
+            total = total + np.log(2) + stats.norm.logpdf(one, 0, np.exp(0.5 * both))
+            total = total + log_ndtr(-one * np.exp(t - s - 0.5 * both))
+        return total
+
+    log_z, accuracy = box_log_integral(log_f, (-16.0, 3.5), (-16.0, 3.5))
+    return Drawn(build, n + 2, log_z, accuracy, {"n": n, "noise": noise})
+
+
+@family
+def few_outliers(rng: np.random.Generator) -> Drawn:
+    """Effects measured with known errors, most of a narrow and some of a wide normal."""
+    n, wide = one_of(rng, 6, 12, 20), one_of(rng, 2.0, 5.0)
+    narrow, error = scales.half_normal(0.5), one_of(rng, 0.2, 0.5)
+    effects = rng.normal(0, np.where(rng.random(n) < 0.8, 0.3, wide))
+    y = rng.normal(effects, error)
+
+    def build() -> pm.Model:
+        with pm.Model() as model:
+            tau, share = narrow.add("tau"), pm.Beta("share", 2, 8)
+            both = [pm.Normal.dist(0, tau), pm.Normal.dist(0, wide)]
+            weights = pt.stack([1 - share, share])
+            effect = pm.Mixture("effect", w=weights, comp_dists=both, shape=n)
+            pm.Normal("y", effect, error, observed=pm.Data("data", y))
+        return model
+
+    def log_f(s, logit):
+        total = narrow.log_density(s) + stats.beta(2, 8).logpdf(1 / (1 + np.exp(-logit)))
+        total = total + log_expit(logit) + log_expit(-logit)
+        sd = np.hypot(np.exp(s), error)
+        for one in y:
+            usual = log_expit(-logit) + stats.norm.logpdf(one, 0, sd)
+            far = log_expit(logit) + stats.norm.logpdf(one, 0, np.hypot(wide, error))
+            total = total + np.logaddexp(usual, far)
+        return total
+
+    log_z, accuracy = box_log_integral(log_f, (-16.0, 3.5), (-16.0, 16.0))
+    return Drawn(build, n + 2, log_z, accuracy, {"n": n, "wide": wide, "error": error})
+
+
+@family
+def heavy_tailed_groups(rng: np.random.Generator) -> Drawn:
+    """Binomial successes of groups whose effects are Student-t with few degrees of freedom."""
+    n, trials, df = one_of(rng, 5, 15, 25), one_of(rng, 1, 4, 20), one_of(rng, 1.5, 2.0, 4.0)
+    spread = one_of(rng, scales.half_normal, scales.half_cauchy)(1.0)
+    y = rng.binomial(trials, 1 / (1 + np.exp(-0.3 - 0.7 * rng.standard_t(df, n))))
+    seen, counts = np.unique(y, return_counts=True)
+    ways = counts @ (gammaln(trials + 1) - gammaln(seen + 1) - gammaln(trials - seen + 1))
+
+    def build() -> pm.Model:
+        with pm.Model() as model:
+            mean, tau = pm.Normal("mean", 0, 1), spread.add("tau")
+            effect = pm.StudentT("effect", nu=df, mu=mean, sigma=tau, shape=n)
+            pm.Binomial("y", trials, logit_p=effect, observed=pm.Data("data", y))
+        return model
+
+    s, log_weights = pieces(-28.0, 28.0, 960)
+    log_prior = stats.t(df).logpdf(np.sinh(s)) + np.log(np.cosh(s)) + log_weights
+
+    def log_f(mean, t):
+        effect = mean[..., None] + np.exp(t)[..., None] * np.sinh(s)
+        total = stats.norm.logpdf(mean) + spread.log_density(t) + ways
+        for successes, times in zip(seen, counts, strict=True):
+            log_p = successes * log_expit(effect) + (trials - successes) * log_expit(-effect)
+            total = total + times * logsumexp(log_p + log_prior, axis=-1)
+        return total
+
+    log_z, accuracy = box_log_integral(log_f, (-7.0, 7.0), (-12.0, 9.0), nodes=64)
+    about = {"n": n, "trials": trials, "df": df, "spread": spread.about}
+    return Drawn(build, n + 2, log_z, accuracy, about)
