@@ -2,6 +2,7 @@
 
 import logging
 import re
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -11,6 +12,7 @@ from support import pymc_models as models
 
 import pymc_logz as lz
 from pymc_logz import energies
+from pymc_logz.choosing import second_opinion
 from pymc_logz.choosing.second_opinion import How, _is_restricted
 from pymc_logz.trees.kinds import MANIFOLD_BRIDGED, kind_of
 
@@ -125,10 +127,17 @@ def test_estimates_that_disagree_are_reported(
     assert table.loc["x", "status"] == "disagrees"
 
 
-def test_a_second_opinion_that_cannot_be_had_is_said(annealed: xr.DataTree) -> None:
+def test_a_second_opinion_that_cannot_be_had_is_said(
+    annealed: xr.DataTree, energy: energies.Energy, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Would catch a run that is lost because its check failed."""
+
+    def refuses(*_: Any) -> None:
+        raise lz.ModelError("infinite there")
+
+    monkeypatch.setattr(second_opinion, "importance", refuses)
     with pytest.warns(lz.EvidenceWarning, match="no second estimate to check 'hais'"):
-        found = lz.evidence(annealed, models.normal_normal())
+        found = lz.evidence(annealed, energy.model)
     assert list(found["evidence"]["estimator"].values) == ["hais"]
 
 
@@ -212,14 +221,12 @@ def test_a_tempered_run_without_its_evidence_has_it_again() -> None:
         assert models.log_z_of(again)[0] == pytest.approx(models.log_z_of(tree)[0], abs=1e-6)
 
 
-def test_draws_of_other_data_are_not_compared_with_the_model(
-    annealed: xr.DataTree, energy: energies.Energy
-) -> None:
-    """Would catch chains that are blamed for data that have changed."""
+def test_draws_of_other_data_are_refused(annealed: xr.DataTree, energy: energies.Energy) -> None:
+    """Would catch chains that are blamed for data that have changed, and log Z of these data."""
     tree = annealed.copy(deep=True)
     name = next(iter(tree["observed_data"].data_vars))
     tree["observed_data"][name] = tree["observed_data"][name] + 0.5
-    with pytest.warns(lz.EvidenceWarning, match="no second estimate.*made with other data"):
+    with pytest.raises(ValueError, match="made with other data"):
         lz.evidence(tree, energy.model)
 
 

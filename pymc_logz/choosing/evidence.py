@@ -35,6 +35,7 @@ from pymc_logz.trees import kinds
 from pymc_logz.trees.chains import says_result
 from pymc_logz.trees.comparison import evidence_of
 from pymc_logz.trees.layout import ESTIMATOR, log_weights
+from pymc_logz.trees.posterior import check_same_model
 from pymc_logz.wings import from_wing
 
 
@@ -84,8 +85,9 @@ def evidence(
         ``"ti_right"``. The group then has the covariance of their errors, log Z at every beta, and
         which of them departs from the others. None keeps the recommended one.
     cross_check
-        Whether to add the second estimate. It is entry ``"importance"`` of the group, and never
-        the first one unless the first has no number.
+        Whether to add the second estimate. It is entry ``"importance"`` of the group
+        (``"importance_student"`` beside one of that name), and never the first one unless the
+        first has no number.
     random_seed, progressbar, compile_kwargs
         As in `sample_hais`.
     **kwargs
@@ -102,7 +104,8 @@ def evidence(
     TypeError
         If the arguments changed places, or one does not apply to what was given.
     ValueError
-        If the tree has nothing to compute a log Z from, or a method is unknown or does not apply.
+        If the tree has nothing to compute a log Z from, is of another model or of other data, or a
+        method is unknown or does not apply.
 
     Warns
     -----
@@ -149,6 +152,8 @@ def evidence(
         found = chosen_by(bridge_sampling(idata, of_posterior, **options), chosen, reason)
         return with_second_opinion(found, of_posterior, how) if cross_check else found
     _check_stored(idata, material, methods, kwargs)
+    if model is not None:
+        check_same_model(idata, model, compile_kwargs)
     found = _OF_MATERIAL.get(material, _as_stored)(idata, methods)
     if model is None or methods is not None or not cross_check:
         return found

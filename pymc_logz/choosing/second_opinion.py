@@ -105,6 +105,8 @@ def with_second_opinion(tree: xr.DataTree, model: pm.Model, how: How) -> xr.Data
     except (ModelError, ValueError) as error:
         warn(f"there is no second estimate to check {first.method!r} against: {error}")
         return tree
+    if second.method == first.method:
+        second = replace(second, method=f"{second.method}_student")
     if second.status == "ok" and first.status in OF_TARGET:
         second = replace(second, status=first.status)
     doubts = disagreements(first, [second]) if first.usable else []

@@ -10,7 +10,7 @@ from pymc_logz.errors import logger
 from pymc_logz.estimators import LogZEstimate
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.models.context import model_labels
-from pymc_logz.models.flat import constrain, flatten_model
+from pymc_logz.models.flat import constrain, flatten_model, function_of_rows
 from pymc_logz.models.preparation import NotSummed, summed_out
 from pymc_logz.runners.anneal import Annealed, Plan, of_rows
 from pymc_logz.runners.moves_of_rows import Stopwatch
@@ -104,6 +104,8 @@ def exact_tree(model: "pm.Model", settings: HaisSettings, random_seed: Any) -> x
     rng = generators_from(random_seed).run
     rows = summed.filled(np.empty((shape[0] * shape[1], 0)), rng)
     values = constrain(whole, rows.reshape(*shape, -1))
+    [log_density] = function_of_rows(model, [model.varlogp + model.datalogp])(rows)
+    stats = {"lp": log_density.reshape(shape)}
     estimate = LogZEstimate("exact", log_z, 0.0, float(len(rows)), np.nan, "ok")
     if not np.isfinite(log_z):
         estimate = LogZEstimate("exact", np.nan, np.nan, 0.0, np.nan, "no_support")
@@ -111,6 +113,7 @@ def exact_tree(model: "pm.Model", settings: HaisSettings, random_seed: Any) -> x
     attrs = {"summed_out": route, "prior_finite_share": 1.0, **watch.seconds}
     groups = {
         "posterior": with_units(dataset_of(values, **model_labels(model))),
+        "sample_stats": with_units(dataset_of(stats)),
         "evidence": evidence_dataset([estimate], attrs),
         **data_datasets(whole),
     }

@@ -10,7 +10,7 @@ import os
 import shutil
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -82,10 +82,7 @@ class Keeper:
             ) from error
         with lock:
             if differs := list(differences(found["identity"], identity)):
-                raise CheckpointError(
-                    f"checkpoint={str(path)!r} is of another run: {'; '.join(differs)}. Call with "
-                    "what it was begun with, or give another path; to start anew, delete it"
-                )
+                raise refusal(path, differs)
             for left in (*path.glob(f"{WRITING}*"), *path.parent.glob(f"{path.name}{WRITING}*")):
                 shutil.rmtree(left, ignore_errors=True)
             yield keeper
@@ -204,6 +201,14 @@ class Keeper:
                 f"{str(error)[:200]}), and is made again"
             )
             return None
+
+
+def refusal(path: Path, differs: Sequence[str]) -> CheckpointError:
+    """The error of a checkpoint of another run, by what is not the same."""
+    return CheckpointError(
+        f"checkpoint={str(path)!r} is of another run: {'; '.join(differs)}. Call with what it was "
+        "begun with, or give another path; to start anew, delete it"
+    )
 
 
 def locked(path: Path) -> AbstractContextManager[Any]:

@@ -18,18 +18,25 @@ from pytensor.graph.op import Op
 from pytensor.graph.traversal import graph_inputs, io_toposort
 from pytensor.tensor.sharedvar import TensorSharedVariable
 
+from pymc_logz.errors import ModelError
+from pymc_logz.graphs.functions import cheaply_compiled
 from pymc_logz.long_runs.records import encode, fields_of
+from pymc_logz.models.cache import kept_for
 from pymc_logz.models.context import is_model, model_data
+from pymc_logz.models.data_inputs import starting_point
+from pymc_logz.models.discrete import at_symbolic_row, joined
 from pymc_logz.models.exact import exact_observations
 from pymc_logz.models.flat import FlatModel, flatten_model
+from pymc_logz.models.prior import PriorDraws
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.runners.running import naming
 
 if TYPE_CHECKING:
     import pymc as pm
 
-SEED, REQUEST = "seed", "request"
-"""Records of the state of the generator that a run was begun with, and of what the user gave."""
+SEED, REQUEST, DENSITY = "seed", "request", "density"
+"""Records of the state of the generator that a run was begun with, of what the user gave, and of
+log densities at some points, by number of the model."""
 LIBRARIES_OF_BITS = ("pymc-logz", "pymc", "pytensor", "numpy", "scipy", "jax", "jaxlib", "numba")
 """Those on whose versions bits may depend."""
 ADDRESS = re.compile(r"0x[0-9a-f]+|<function [^>]*>|\b(auto_)?\d{6,}\b")
@@ -123,6 +130,32 @@ def identity_of_any(model: "pm.Model") -> dict[str, Any]:
     variables = {str(var.name): str(var.type) for var in values}
     density = digest_of_graph([*values, *given], outputs, set())
     return {"variables": variables, "data": data, "log density": density}
+
+
+def points_of(model: "pm.Model") -> np.ndarray:
+    """Rows (n, d) that tell models apart: where one starts, and draws of its prior if there are."""
+    rows = joined(starting_point(model), model.value_vars, "float64")[None]
+    with suppress(ModelError):
+        rows = np.concatenate([rows, PriorDraws(model)(np.random.default_rng(0), 2)])
+    return rows
+
+
+def log_densities(model: "pm.Model", rows: np.ndarray) -> np.ndarray | None:
+    """Log densities of rows, by whatever code a graph calls; None if it cannot be called so."""
+    with suppress(Exception):  # a run may have them by another way
+        row, outputs = at_symbolic_row(model, [model.varlogp + model.datalogp])
+        one = kept_for(model).get("log density", lambda: cheaply_compiled([row], outputs))
+        return np.array([one(values.astype(row.dtype))[0] for values in rows], dtype=float)
+    return None
+
+
+def departing(there: np.ndarray, here: np.ndarray) -> np.ndarray:
+    """Which of n values lie away from those of m evaluations (m, n), by what these spread."""
+    with np.errstate(invalid="ignore"):
+        low, high = here.min(axis=0), here.max(axis=0)
+        slack = 1e-6 * (1 + np.abs(high)) + 2 * (high - low)
+        near = (there >= low - slack) & (there <= high + slack)
+    return ~(near | (there == here[0]) | (np.isnan(there) & np.isnan(low)))
 
 
 def as_text(value: Any) -> Any:

@@ -15,7 +15,7 @@ from pymc_logz.errors import CheckpointError
 from pymc_logz.hais.run import run_hais
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.long_runs.checkpoint import begun_with, header_of
-from pymc_logz.long_runs.identity import REQUEST, SEED
+from pymc_logz.long_runs.identity import DENSITY, REQUEST, SEED
 from pymc_logz.models.context import ForeignModel, model_from
 from pymc_logz.runners.running import running_for
 from pymc_logz.tempered.run import run_tempered
@@ -132,7 +132,8 @@ def resume(path: str | os.PathLike) -> KeptRun:
         newest[name] = max(newest.get(name, (-1, entry)), (state, entry))
     counted = {name: _counts(entry) for name, (_, entry) in newest.items()}
     chains = within | {name: counts for name, counts in counted.items() if counts is not None}
-    made = tuple(name for name in records if name not in (SEED, REQUEST, "finished"))
+    hidden = (SEED, REQUEST, DENSITY, "finished")
+    made = tuple(name for name in records if not name.startswith(hidden))
     settings = identity["settings"]
     return KeptRun(
         path,

@@ -8,10 +8,21 @@ from typing import Any, Self
 import numpy as np
 
 from pymc_logz.errors import warn
-from pymc_logz.long_runs.checkpoint import Keeper, begun_with, check_path
-from pymc_logz.long_runs.identity import REQUEST, SEED, digest_of, identity_of_call, request_of
+from pymc_logz.long_runs.checkpoint import Keeper, begun_with, check_path, refusal
+from pymc_logz.long_runs.identity import (
+    DENSITY,
+    REQUEST,
+    SEED,
+    departing,
+    digest_of,
+    identity_of_call,
+    log_densities,
+    points_of,
+    request_of,
+)
 from pymc_logz.long_runs.records import digest, encode, fields_of
 from pymc_logz.long_runs.workers import Answer, Part, Task, Workers, check_executor, n_workers
+from pymc_logz.models.context import is_model
 from pymc_logz.runners.arrays import leaves
 from pymc_logz.runners.moves_of_rows import Report, Work
 from pymc_logz.runners.running import Outcome, Running, generator_at, is_done, state_of, to_the_end
@@ -70,6 +81,7 @@ class LongRunning(Running):
         identity = {**identity_of_call(settings, *of_what), **given}
         begun = {SEED: self.seed, REQUEST: {} if given else request_of(settings, of_what[1])}
         with Keeper.opened(self.checkpoint, identity, begun) as keeper:
+            _check_densities(keeper, of_what[0])
             yield replace(self, keeper=keeper)
             if keeper.is_whole:
                 keeper.write("finished", True)
@@ -96,6 +108,25 @@ class LongRunning(Running):
         if self.check_reproducible and first is not None and is_done(first.job):
             check_same(name, first, to_the_end(course.counted(Work()), jobs[0], None))
         return outcomes
+
+
+def _check_densities(keeper: Keeper, what: Any) -> None:
+    """Refuse a model that has other log densities than when it was first run, but for noise."""
+    models = what if isinstance(what, Mapping) else {"": getattr(what, "model", None)}
+    for i, (name, model) in enumerate(models.items()):
+        if not is_model(model):
+            continue
+        kept = keeper.read(f"{DENSITY}-{i}")
+        rows, there = kept or (points_of(model), None)
+        here = log_densities(model, rows)
+        if there is None:
+            keeper.write(f"{DENSITY}-{i}", (rows, here))
+        elif here is not None and departing(there, here[None]).any():
+            again = [one for _ in range(7) if (one := log_densities(model, rows)) is not None]
+            if (apart := departing(there, np.stack([here, *again]))).any():
+                at, of = int(np.argmax(apart)), f"model {name!r}" if name else "model"
+                found = f"{there[at]:.8g} there, {here[at]:.8g} here"
+                raise refusal(keeper.path, [f"{of} 'log density' at one point: {found}"])
 
 
 def check_same(name: str, one: Outcome, again: Outcome | None) -> None:

@@ -181,7 +181,7 @@ class ConstrainedHMC(WholeModelStep):
     With JAX and ``cores > 1`` chains have processes of their own but compute in threads of the one
     that has compiled, so that none compiles again. The draws are the same in all cases.
 
-    Data changed by ``pm.set_data`` need a new step method.
+    Data changed by ``pm.set_data`` need a new step method: this one raises a ValueError.
 
     References
     ----------

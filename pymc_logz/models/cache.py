@@ -94,6 +94,17 @@ def _state_of(model: pm.Model) -> tuple[Sequence[Any], Hashable]:
     return [*transforms, *roots, *graph], contents
 
 
+def made_of(model: pm.Model) -> dict[str, Hashable]:
+    """Terms of a model's log density by name, and the contents of the data that enter them."""
+    terms = [*model.free_RVs, *model.observed_RVs, *model.potentials]
+    found: dict[str, Hashable] = {str(term.name): None for term in terms}
+    for var in filter(is_data, ancestors([*terms, *model.rvs_to_values.values()])):
+        found[str(var.name or f"a shared variable without a name ({len(found)})")] = contents_of(
+            var
+        )
+    return found
+
+
 def is_data(var: Variable) -> bool:
     """Whether a variable is a container whose values a user may set."""
     return isinstance(var, SharedVariable) and not isinstance(var.type, RandomType)

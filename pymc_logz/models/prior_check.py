@@ -83,6 +83,14 @@ class PriorMass:
                 return self.n_elements * np.array([self.distance(look), error, look.slack])
         return np.zeros(3)
 
+    @property
+    def seen(self) -> float:
+        """Log mass by the first look that is off, or the bound next to what it should be."""
+        off = [look.log_mass for look in self.looks if look.is_sharp and self._is_off(look)]
+        if off or self.bounds is None:
+            return (off or [self.looks[0].log_mass])[0]
+        return float(np.clip(self.log_share, *self.bounds[:2]))
+
     def distance(self, look: Look) -> float:
         """How far off the mass of one element is by a look."""
         return look.log_mass - self.log_share
@@ -135,7 +143,7 @@ def checked_masses(priors: "Conditional", rng: np.random.Generator) -> list[Prio
     for mass in masses:
         if mass.name in suspects and mass.verdict == "off":
             raise ImproperPriorError(
-                f"the prior of {mass.name!r} integrates to exp({mass.looks[0].log_mass:.2f}) in "
+                f"the prior of {mass.name!r} integrates to exp({mass.seen:.2f}) in "
                 f"the unconstrained space instead of exp({mass.log_share:.2f}): {CAUSE}"
             )
     if is_off and _sum_is(masses)[0]:

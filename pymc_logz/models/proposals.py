@@ -79,11 +79,11 @@ def _source(
     raise TypeError(f"proposal={proposal!r} must be {FORMS}")
 
 
-def natural_density(density: RowDensity, rows: np.ndarray) -> np.ndarray:
-    """Log density (n,) of rows (n, d) on the natural scale; -inf where a row is not finite."""
+def natural_density(density: RowDensity, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Log densities (n,) of rows (n, d), there and on the natural scale; -inf of infinite rows."""
     model, inside = density.flat.model, np.isfinite(rows).all(axis=1)
-    log_p = np.where(inside, density.log_target(np.where(inside[:, None], rows, 0.0)), -np.inf)
-    alive = np.isfinite(log_p)
+    there = np.where(inside, density.log_target(np.where(inside[:, None], rows, 0.0)), -np.inf)
+    alive, natural = np.isfinite(there), there.copy()
 
     def made() -> Callable[[np.ndarray], list[np.ndarray]]:
         densities = [model.logp(model.free_RVs, jacobian=given) for given in (True, False)]
@@ -92,8 +92,8 @@ def natural_density(density: RowDensity, rows: np.ndarray) -> np.ndarray:
     if alive.any():
         volumes = kept_for(model).get("with and without Jacobian", made)
         with_it, without = volumes(rows[alive])
-        log_p[alive] -= with_it - without
-    return log_p
+        natural[alive] -= with_it - without
+    return there, natural
 
 
 def _of_model(model: pm.Model, names: list[str], n: int, rng: np.random.Generator) -> Proposed:

@@ -287,7 +287,8 @@ class AnnealingPath:
     def _outputs(self) -> list[TensorVariable]:
         outputs = simplify([self.log_reference, self.log_ratio], self.parameters)
         if self.has_gradients:
-            with needs_gradients("kernel=RandomWalk() or kernel=Slice()"):
+            without = "sample_hais or sample_tempered with kernel=RandomWalk() or kernel=Slice()"
+            with needs_gradients(without):
                 outputs += gradients_of(outputs, self.point, self.columns)
         return outputs
 

@@ -22,6 +22,14 @@ from pymc_logz.tempered.results import tempered_draws_dataset
 from pymc_logz.tempered.run import warm_up
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.tempered.warm_up import climb, level_share, moves_by_level, with_tuned_steps
+from pymc_logz.trees.doubts import (
+    MAX_DISAGREEMENT,
+    Doubt,
+    disagreements,
+    doubted,
+    noted,
+    warn_of_doubts,
+)
 from pymc_logz.trees.kinds import TRACKED, TRACKED_MOMENT
 from pymc_logz.trees.layout import evidence_dataset, make_tree
 
@@ -85,14 +93,15 @@ class LogZTracker:
     Warns
     -----
     EvidenceWarning
-        If a change is too large to be carried over.
+        If a change is too large to be carried over, or the two estimates do not agree.
 
     Notes
     -----
     The error of the tracked value is to first order a sum over walkers, of what each has added in
     all updates so far, with shares that decay by ``1 - alpha``. The sum of their squares is
     ``mcse**2``, whatever the autocorrelation within and between updates. It does not know that
-    walkers need time to settle in a new model: change slowly.
+    walkers need time to settle in a new model: change slowly. After a change that left few of them
+    the status is not ``"ok"`` until that has faded, nor while the two estimates disagree.
 
     Step sizes are corrected between updates; levels and length scales stay.
 
@@ -184,6 +193,7 @@ class LogZTracker:
         start = self._block.path.sample_reference(self._rng, settings.walkers)
         self._walkers, _ = climb(self._block, self.ladder, start, settings.tune, self._rng)
         self._influence = np.zeros((settings.walkers, self.ladder.n_levels))
+        self._lost = 0.0
         self.moments: list[Moment] = []
         part = self._walk(round(settings.draws / self.alpha))
         self._record(part, self.ladder.log_z_hat, 1.0, 1.0)
@@ -306,14 +316,16 @@ class LogZTracker:
         draws = self.ladder.draws(part)
         curve = rts(draws)
         target = curve.log_z if curve.usable else rts_log_z(draws)
+        self._lost = (1 - gain) * self._at_stake(abs(target - log_z)[-1], curve, share)
         log_z = log_z + gain * (target - log_z)
         self._influence *= 1 - gain
         if curve.usable:
             self._influence += gain * curve.contributions.sum(axis=1)
         n = self.settings.walkers
         mcse = np.sqrt(n / (n - 1) * (self._influence**2).sum(axis=0))
+        tracked, doubts = self._tracked(curve, log_z[-1], mcse[-1])
         moment = Moment(
-            tracked=self._tracked(curve, log_z[-1], mcse[-1], share),
+            tracked=tracked,
             alone=curve.estimate,
             log_z=log_z,
             mcse=mcse,
@@ -328,21 +340,36 @@ class LogZTracker:
         tuned = with_tuned_steps(self.ladder, self._block.kernel, *moves, aim)
         self.ladder = replace(tuned, log_z_hat=log_z)
         groups = {
-            "evidence": evidence_dataset([moment.tracked, moment.alone], self._attrs),
+            "evidence": evidence_dataset([tracked, moment.alone], self._attrs | noted(doubts)),
             "tempered_posterior": self._draws(part, draws),
         }
         return make_tree(groups, self._settings(), TRACKED_MOMENT)
 
+    def _at_stake(self, apart: float, curve: LogZCurve, share: float) -> float:
+        """Nats that a jump has put wrong: what is seen of them, and what cannot be."""
+        error = float(curve.mcse[-1]) if curve.usable else 0.0
+        unseen = MAX_DISAGREEMENT[0] * error
+        if share < LEAST_CARRIED:
+            return max(apart, unseen)
+        return max(self._lost, apart - unseen) if self._lost > error else 0.0
+
     def _tracked(
-        self, curve: LogZCurve, log_z: float, mcse: float, carried_share: float
-    ) -> LogZEstimate:
+        self, curve: LogZCurve, log_z: float, mcse: float
+    ) -> tuple[LogZEstimate, list[Doubt]]:
+        """The tracked estimate, and whether that of this update alone speaks against it."""
         status = curve.status if not curve.usable else "ok"
-        if status == "ok" and carried_share < LEAST_CARRIED:
+        if status == "ok" and self._lost > curve.mcse[-1]:
             status = "low_weight_ess"
         elif status == "ok" and self.settings.walkers < MIN_INDEPENDENT:
             status = "short_run"
         tracked = LogZEstimate("tracked", log_z, mcse, curve.weight_ess, np.nan, status)
-        return tracked if tracked.usable else replace(tracked, log_z=np.nan, mcse=np.nan)
+        if not tracked.usable:
+            return replace(tracked, log_z=np.nan, mcse=np.nan), []
+        doubts = disagreements(tracked, [curve.estimate])
+        before = self.moments[-1].tracked.status if self.moments else "ok"
+        if before != "disagrees":  # once is enough
+            warn_of_doubts(doubts)
+        return doubted([tracked], doubts)[0], doubts
 
     def _draws(self, part: Walk, draws: TemperedDraws) -> xr.Dataset:
         """Group ``tempered_posterior``, as of `sample_tempered` with one chain."""

@@ -17,6 +17,7 @@ from pymc_logz.trees.comparison import evidence_of
 from pymc_logz.trees.doubts import noted
 from pymc_logz.trees.kinds import PER_DATUM
 from pymc_logz.trees.layout import estimate_of, evidence_of_rows, make_tree, totals_of_rows
+from pymc_logz.trees.posterior import check_same_model
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -65,7 +66,8 @@ def log_density(
     ModelError
         If log Z of the model is undefined.
     ValueError
-        If the tree has no log Z, points do not fit the model, or some are NaN.
+        If the tree has no log Z, is of another model or of other data, points do not fit the
+        model, or some are NaN.
 
     See Also
     --------
@@ -93,11 +95,12 @@ def log_density(
     """
     model = model_from(model, "log_density(idata, model, points)")
     entry = evidence_of(idata, "idata")
+    check_same_model(idata, model, compile_kwargs)
     flat = flatten_model(model)
     dim, coords, arrays = _points(points, natural_shapes(model))
     rows = unconstrained(model, arrays)
     density = RowDensity(flat, compile_kwargs)
-    log_p = natural_density(density, rows)
+    _, log_p = natural_density(density, rows)
     # log Z is that of a prior of mass one, which transforms may take a part of: by which part is
     # told by draws that are the same in every call
     log_share, share_error = PriorDraws(model, needed=False).log_share()

@@ -106,8 +106,8 @@ def importance_sampling(
     Returns
     -------
     xarray.DataTree
-        ``posterior`` (resampled), ``weighted_posterior`` with ``log_weight``, ``evidence`` with
-        weight ESS, k-hat and status, the data.
+        ``posterior`` (resampled), ``sample_stats``, ``weighted_posterior`` with ``log_weight``,
+        ``evidence`` with weight ESS, k-hat and status, the data.
 
     Raises
     ------
@@ -164,7 +164,8 @@ def importance_sampling(
     watch.end("compile_time")
     given = proposed(proposal, flat, draws, rngs.run)
     rows = unconstrained(flat.model, given.draws)
-    log_weight = bounded(natural_density(density, rows)) - given.log_density
+    log_target, natural = natural_density(density, rows)
+    log_weight = bounded(natural) - given.log_density
     estimate = importance_log_z(log_weight, smooth=smooth)
     log_share, share_error = prepared.prior.log_share(rngs.checks)
     normalised = estimate.less(log_share, share_error)
@@ -193,8 +194,10 @@ def importance_sampling(
     chosen = resampled(log_weight, rngs.run, shuffled=True)
     drawn = {name: array[chosen][None] for name, array in values.items()}
     weighted = {name: array[None] for name, array in (values | {"log_weight": log_weight}).items()}
+    stats = {"lp": log_target[chosen][None], "log_ratio": log_weight[chosen][None]}
     groups = {
         "posterior": dataset_of(drawn, **labels),
+        "sample_stats": with_units(dataset_of(stats)),
         "weighted_posterior": with_units(dataset_of(weighted, **labels)),
         "evidence": evidence_dataset([judged], attrs),
         **data_datasets(flat),

@@ -18,6 +18,7 @@ from pymc_logz.arguments import check_compile_kwargs, check_positive, check_prob
 from pymc_logz.errors import DiscreteVariableError
 from pymc_logz.loop.calls import Call
 from pymc_logz.loop.planning import block_for
+from pymc_logz.models.cache import made_of
 from pymc_logz.models.context import check_no_model
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.preparation import Prepared, prepare
@@ -161,6 +162,18 @@ class WholeModelStep(ChosenStep):
                 "PartialMomentumHMC for some of the variables"
             )
         self.vars, self.rng = model.value_vars, random_generator(rng)
+        self._model, self._made_of = model, made_of(model)
+
+    def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
+        """As of all steps; a ValueError if the model is another one than that it was made for."""
+        now, before = made_of(self._model), self._made_of
+        changed = [name for name in before | now if now.get(name, 0) != before.get(name, 0)]
+        if changed:
+            raise ValueError(
+                f"{changed} changed since this {type(self).__name__} was made, and its draws would "
+                "be those of the model before: make a new one, in the model's context"
+            )
+        super().setup_chain(rng, tune, draws)
 
     def step(self, point: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[Any]]:
         """One draw: a point, its order of keys kept, and its statistics."""

@@ -111,7 +111,8 @@ class HAIS(BatchedStep):
     With JAX and ``cores > 1`` chains have processes of their own but compute in threads of the one
     that has compiled, so that none compiles again. The draws are the same in all cases.
 
-    Data changed by ``pm.set_data`` need a new step method, since the plan is made for the old.
+    Data changed by ``pm.set_data`` need a new step method, since the plan is made for the old: this
+    one raises a ValueError.
 
     References
     ----------

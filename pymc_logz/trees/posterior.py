@@ -4,7 +4,8 @@ A tree may be transposed, sorted or selected from before it comes here; position
 and draws and data are put in the order in which the model has them, by dimensions and labels.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +15,15 @@ import xarray as xr
 from pymc_logz.errors import warn
 from pymc_logz.models.context import model_data
 from pymc_logz.models.data_inputs import natural_shapes
+from pymc_logz.models.density import ROWS_PER_CALL, RowDensity
+from pymc_logz.models.exact import exact_observations
 from pymc_logz.models.flat import FlatModel, flatten_model, unconstrain
+from pymc_logz.models.preparation import summed_out
+from pymc_logz.models.prior import PriorDraws
 from pymc_logz.paths.elliptical import check_enough
-from pymc_logz.trees.chains import MIN_DRAWS_PER_CHAIN, check_chains
+from pymc_logz.trees.chains import MIN_DRAWS_PER_CHAIN, check_chains, check_stored_density
 from pymc_logz.trees.doubts import Doubt, doubts_of_tree, warn_of_doubts
-from pymc_logz.trees.kinds import KINDS, kind_of
+from pymc_logz.trees.kinds import EXACT, KINDS, ROWS, kind_of
 from pymc_logz.trees.layout import SAMPLES, with_dims
 
 if TYPE_CHECKING:
@@ -137,6 +142,39 @@ def checked_reference(
     if not isinstance(reference, xr.DataTree):
         return reference
     return checked_draws(reference, model, "reference")
+
+
+def check_same_model(
+    tree: xr.DataTree, model: "pm.Model", compile_kwargs: Mapping[str, Any] | None = None
+) -> None:
+    """A ValueError if a tree has log Z of other data or of another density than the model's now."""
+    if exact_observations(model):  # it has no density of rows
+        return
+    kind, flat = kind_of(tree), flatten_model(model, integers=True)
+    check_data(tree, flat)
+    of_others = KINDS[kind].material == ROWS
+    if "posterior" not in tree.children or (flat.sites and of_others):
+        return
+    posterior = checked_variables(tree["posterior"].to_dataset(), model)
+    settings = {} if of_others else json.loads(tree.attrs.get("settings", "{}"))
+    if flat.sites and kind != EXACT and settings.get("summed_out"):
+        part = summed_out(flat)
+        flat = part if isinstance(part, FlatModel) else flat
+    density, rows = RowDensity(flat, compile_kwargs), unconstrain(flat, posterior)
+    looked_at = np.linspace(0, len(rows) - 1, min(len(rows), ROWS_PER_CALL), dtype=int)
+    looked_at = looked_at[np.isfinite(rows[looked_at]).all(axis=1)]
+
+    def log_target() -> np.ndarray:
+        found = np.full(len(rows), np.nan)
+        found[looked_at] = density.log_target(rows[looked_at])
+        return found.reshape(posterior.sizes["chain"], posterior.sizes["draw"])
+
+    # the constant is that of the model, unless another sampler left one out, or a prior that is
+    # restricted, which step methods do not note, was renormalised
+    has_constant = not of_others and settings.get("prior_finite_share", 1.0) == 1.0
+    if has_constant and "prior_finite_share" not in settings:
+        has_constant = PriorDraws(model, needed=False).log_share()[0] == 0.0
+    check_stored_density(tree, log_target(), log_target if has_constant else None)
 
 
 def check_data(tree: xr.DataTree, flat: FlatModel) -> None:

@@ -21,7 +21,7 @@ from pymc_logz.trees.chains import check_possible, check_stored_density
 from pymc_logz.trees.comparison import evidence_of
 from pymc_logz.trees.doubts import DOUBTS, STATUSES, Doubt, doubted, noted, warn_of_doubts
 from pymc_logz.trees.layout import ESTIMATOR, along, evidence_dataset, weighted_draws, with_units
-from pymc_logz.trees.posterior import check_data, checked_variables, posterior_rows
+from pymc_logz.trees.posterior import check_same_model, checked_variables, posterior_rows
 from pymc_logz.weights import resampled
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def evidence_sensitivity(
     flat = flatten_model(model, data=values)
     density = RowDensity(flat, compile_kwargs)
     present = {name: own_data(model, name) for name in values}
-    rows, log_weight, doubts = _draws(idata, flat)
+    rows, log_weight, doubts = _draws(idata, flat, compile_kwargs)
     if (status := str(base["status"].item())) in STATUSES:
         doubts.append(Doubt(status, str(base.attrs.get(DOUBTS, "of the log Z that is changed"))))
     every_row = rows.reshape(-1, rows.shape[-1])
@@ -200,11 +200,13 @@ def _checked_values(model: "pm.Model", alternatives: Mapping[str, Any]) -> dict[
     return values
 
 
-def _draws(tree: xr.DataTree, flat: FlatModel) -> tuple[np.ndarray, np.ndarray | None, list[Doubt]]:
+def _draws(
+    tree: xr.DataTree, flat: FlatModel, compile_kwargs: Mapping[str, Any] | None
+) -> tuple[np.ndarray, np.ndarray | None, list[Doubt]]:
     """Unconstrained draws (chains, draws, d), their log weights if any, and doubts about them."""
     weighted = weighted_draws(tree)
     if weighted is not None:
-        check_data(tree, flat)
+        check_same_model(tree, flat.model, compile_kwargs)
         log_weight = weighted["log_weight"].transpose("chain", "draw").to_numpy()
         values = checked_variables(weighted, flat.model, what="the group of weighted draws")
         return unconstrain(flat, values).reshape(*log_weight.shape, -1), log_weight, []

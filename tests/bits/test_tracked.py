@@ -123,8 +123,10 @@ def test_log_z_of_a_machine_that_learns(
     assert float(ratio[10:].median()) < 0.8
     monkeypatch.setattr(tracking, "change_of_log_z", lambda *_: (0.0, 0.0, 1.0))
     tracker = begun(learner, learner.model, "lagging")
-    log_z, _ = learn(tracker, 60)
+    with pytest.warns(lz.EvidenceWarning, match=r"tracked .* and rts .* disagree by"):
+        log_z, _ = learn(tracker, 60)
     lagging = tracker.tree["evidence"].to_dataset().sel({"estimator": "tracked"})
+    assert "disagrees" in lagging["status"]
     assert float(np.abs((lagging["log_z"] - log_z) / lagging["mcse"]).max()) > 5
 
 

@@ -310,6 +310,13 @@ def test_gradient_kernel_says_that_there_is_no_gradient(kernel: str) -> None:
         models.quick(simulator_model(), kernel=kernel, betas=8)
 
 
+@pytest.mark.filterwarnings("ignore:the model has potentials")
+def test_chains_that_need_a_gradient_say_what_does_without() -> None:
+    """Catches advice to give an argument that is not there."""
+    with pytest.raises(lz.ModelError, match=r"sample_hais or sample_tempered with kernel=Random"):
+        lz.sample_hmc(model=simulator_model(), random_seed=1, progressbar=False)
+
+
 # Settings
 
 

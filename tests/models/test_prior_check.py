@@ -105,6 +105,10 @@ def test_verdicts() -> None:
     def verdict(*looks: tuple[float, float, float], **kwargs: Any) -> str:
         return PriorMass("x", tuple(Look(*look) for look in looks), 0.0, 0.0, 1, **kwargs).verdict
 
+    bad_draws = PriorMass("x", (Look(0.0, 0.0, 0.0), Look(-0.5, 0.02, 0.1)), 0.0, 0.0, 1)
+    assert bad_draws.seen == -0.5  # what is printed is what failed
+    bounded = PriorMass("x", (Look(0.0, 0.0, 0.0),), 0.0, 0.0, 1, bounds=Bounds(-2.0, -0.4, 0.01))
+    assert (bounded.verdict, bounded.seen) == ("off", -0.4)
     assert verdict((0.0, 0.0, 0.0), (0.5, 0.02, 0.1)) == "agrees"  # a gap
     assert verdict((0.0, 0.0, 0.0), (-0.5, 0.02, 0.1)) == "off"  # draws of another law
     assert verdict((0.1, 0.0, 0.0), (0.1, 0.02, 0.1)) == "off"

@@ -149,8 +149,10 @@ def test_log_z_of_a_model_that_is_learned(
     # log Z is not moved along with the model: the smoothed estimate lags
     monkeypatch.setattr(tracking, "change_of_log_z", lambda *_: (0.0, 0.0, 1.0))
     tracker = begun(machine, start, "lagging")
-    exact, _ = learn(tracker, 40)
+    with pytest.warns(EvidenceWarning, match=r"tracked .* and rts .* disagree by"):
+        exact, _ = learn(tracker, 40)
     lagging = tracker.tree["evidence"].to_dataset().sel({"estimator": "tracked"})
+    assert "disagrees" in lagging["status"]
     assert float(((lagging["log_z"] - exact) / lagging["mcse"]).min()) < -5
 
 
@@ -248,6 +250,22 @@ def test_a_large_change_is_mentioned(fresh: lz.LogZTracker) -> None:
     with pytest.warns(EvidenceWarning, match="left .*% of the effective number.*smaller steps"):
         fresh.update({"value": 40.0})
     assert fresh.moments[-1].tracked.status == "low_weight_ess"
+
+
+def test_what_a_jump_has_put_wrong_is_told_until_it_has_faded() -> None:
+    """Catches an update after a jump that is wrong and ok, and one that stays doubtful for good."""
+    tracker = make_small(walkers=200, draws=24)
+
+    def update(i: int) -> str:
+        found = tracker.update({"value": 4.0})["evidence"].to_dataset().isel(estimator=0)
+        error = abs(float(found["log_z"]) - exact_normal(4.0)) / float(found["mcse"])
+        assert found["status"] != "ok" or error < 4
+        return str(found["status"].item())
+
+    with pytest.warns(EvidenceWarning, match="smaller steps"):
+        statuses = list(map(update, range(30)))
+    assert "ok" not in statuses[:2]
+    assert set(statuses[-5:]) == {"ok"}
 
 
 @pytest.mark.parametrize(
