@@ -69,7 +69,6 @@ OF_ESTIMATOR = {
     "bridge": ("meng1996", "gronau2017"),
     "manifold_bridge": ("zappa2018", "meng1996"),
     "importance": ("vehtari2024",),
-    "importance_student": ("vehtari2024",),
 }
 OF_ANNEALING = ("sohldickstein2012", "neal2001")
 OF_ONE_TEMPERATURE = ("kloek1978", "vehtari2024")

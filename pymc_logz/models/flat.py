@@ -251,7 +251,10 @@ def unconstrain(flat: FlatModel, posterior: xr.Dataset) -> np.ndarray:
 def stacked(posterior: xr.Dataset, names: Iterable[Any]) -> dict[str, np.ndarray]:
     """Draws of variables, one chain after the other, shape (chains * draws, ...), by name."""
     arrays = {str(name): posterior[name].transpose("chain", "draw", ...) for name in names}
-    return {name: one.to_numpy().reshape(-1, *one.shape[2:]) for name, one in arrays.items()}
+    return {
+        name: one.to_numpy().reshape(math.prod(one.shape[:2]), *one.shape[2:])
+        for name, one in arrays.items()
+    }
 
 
 def unconstrained(model: pm.Model, draws: Mapping[str, np.ndarray]) -> np.ndarray:

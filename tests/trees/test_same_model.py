@@ -86,3 +86,12 @@ def test_noise_is_not_another_density() -> None:
     found = lz.evidence(tree, model, random_seed=1)["evidence"].to_dataset()
     exact = stats.norm(0, np.sqrt(5)).logpdf(1.0) + 0.5 * np.log(2 * np.pi)
     assert abs(found["log_z"][0] - exact) < 0.1
+
+
+def test_a_variable_without_entries_is_no_obstacle() -> None:
+    """Catches draws of shape (chains, draws, 0) that cannot be put in rows."""
+    with pm.Model() as model:
+        pm.Normal("empty", 0, 1, shape=0)
+        pm.Normal("y", pm.Normal("b", 0, 2), 1, observed=1.0)
+    tree = lz.sample_hais(128, model=model, **SETTINGS)
+    assert list(lz.evidence(tree, model)["evidence"]["status"].values) == ["ok", "ok"]
