@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from pytensor.compile.builders import OpFromGraph
-from pytensor.compile.mode import Mode
+from pytensor.compile.mode import Mode, optdb
 from pytensor.conditional.op import IfElse
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import HasInnerGraph, Op
@@ -32,6 +32,8 @@ from pymc_logz.graphs.host_calls import HostCall
 WITHOUT = ("cxx_only", "BlasOpt", "fusion", "inplace", "scan_make_inplace")
 """Rewrites for compiled code, and those by which an operation would overwrite what it is given."""
 
+INLINING = ("inline_ofg_expansion", "inline_ofg_expansion_xtensor")
+"""Rewrites that take what a model computes apart again."""
 OF_MODELS = (RowMap, OpFromGraph)
 """Operations that hold what a model computes for a batch of rows."""
 Compile = Callable[[list[Variable], list[Variable]], Callable[..., Any]]
@@ -91,7 +93,9 @@ class NumpyLinker(JITLinker):
 
 def numpy_mode(compiled: Compile | None = None) -> Mode:
     """Mode that compiles nothing at all, or, by ``compiled``, only what a model computes."""
-    without = WITHOUT if compiled is None else (*WITHOUT, "inline_ofg_expansion")
+    # the second is there once labelled arrays are imported, and must not be asked for before
+    inlining = [name for name in INLINING if name in optdb and compiled is not None]
+    without = (*WITHOUT, *inlining)
     return Mode(NumpyLinker(compiled), RewriteDatabaseQuery(include=["fast_run"], exclude=without))
 
 

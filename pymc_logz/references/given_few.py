@@ -25,6 +25,8 @@ FIRST = (-10.0, -3.0, -1.0, -0.3, 0.0, 0.3, 1.0, 3.0, 10.0)
 """Where slopes are looked at first, in standard deviations; and at the ends of what is known."""
 N_MORE = 14
 """Places that are looked at after these, one by one where most may be missing."""
+LARGE = 1e100
+"""Of which products are numbers still."""
 
 
 class Lines(NamedTuple):
@@ -184,7 +186,8 @@ class Independent:
     ) -> np.ndarray:
         """Slopes of each density (K, n); where there are none they lead back to the start."""
         slope = self.block.target_and_gradient(self.rows(outer, inner))[1][:, self.inner]
-        return np.where(np.isfinite(slope), slope, np.sign(start - inner) / scale)
+        slope = np.where(np.isfinite(slope), slope, np.sign(start - inner) / scale)
+        return np.clip(slope, -LARGE, LARGE)
 
 
 @dataclass(frozen=True)
@@ -256,6 +259,8 @@ def independent_given_few(
     prior = prepared.prior(rng, n)
     both = np.concatenate([rows, prior])[:, inner]
     bounds = np.array([both.min(axis=0), both.max(axis=0)])
+    if not np.all(np.abs(bounds) < LARGE):
+        return None
     make = partial(GivenFew, inner, outer, bounds)
     if not len(outer):
         return make(None, Known(outer[None], np.median(rows, axis=0)[None]), scale)

@@ -1,5 +1,7 @@
 """Graphs computed by NumPy calls: the same numbers as PyTensor's own, and where it is chosen."""
 
+from importlib import import_module
+
 import numpy as np
 import pymc as pm
 import pytensor
@@ -73,6 +75,7 @@ def test_of_a_large_step_the_model_is_compiled(monkeypatch):
 @pytest.mark.parametrize("batching", ["vector", "row"])
 def test_only_what_a_model_computes_is_compiled(batching):
     """Would catch half a minute of NUMBA for what moves rows about."""
+    import_module("pytensor.xtensor")  # which adds a rewrite that takes models apart
     point, rows, scale = pt.dvector("point"), pt.dmatrix("rows"), pt.dscalar("scale")
     value = scale * pt.exp(point).sum()
     outputs = [value, pt.grad(value, point)]
