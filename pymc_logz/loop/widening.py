@@ -117,11 +117,12 @@ def first_components(
 
 def proposed(search: Search) -> Iterator[Part]:
     """Further densities, each made when it is asked for, of what is known by then."""
-    ways: list[Callable[..., Part | None]] = [independent_directions, conditional_normal]
+    ways: list[Callable[..., Part | None]]
+    ways = [independent_given_few, independent_directions, conditional_normal]
     prepared = search.target.prepared
     if has_conditional_normals(prepared) and normal_columns(prepared.flat).size < prepared.n_dims:
         ways.reverse()  # others, as spreads are, may decide how narrow normal ones are
-    for make in [independent_given_few, *ways]:
+    for make in ways:
         part = make(search.target, search.known()[0], search.rng)
         if part is not None:
             yield part
