@@ -161,10 +161,8 @@ def linker_name(mode: Any) -> str:
     return type(get_mode(mode).linker).__name__.removesuffix("Linker").lower()
 
 
-def function_of(
-    inputs: Sequence[Variable], outputs: Sequence[Variable], choice: Choice
-) -> tuple[Any, str]:
-    """A function that trusts its inputs, and the name of the PyTensor linker that made it."""
+def function_of(inputs: Sequence[Variable], outputs: Sequence[Variable], choice: Choice) -> Any:
+    """A function that trusts its inputs."""
     with warnings.catch_warnings():
         # JAX drops assertions about shapes, which are known here
         warnings.filterwarnings("ignore", message="Skipping .* Op", category=UserWarning)
@@ -172,14 +170,13 @@ def function_of(
         fixed = {"trust_input": True, "on_unused_input": "ignore"}
         kwargs = compile_kwargs_for(choice.mode, {**fixed, **choice.kwargs})
         teach_row_maps(kwargs["mode"].linker)
-        function = pytensor.function(list(inputs), list(outputs), **kwargs)
-    return function, linker_name(kwargs["mode"])
+        return pytensor.function(list(inputs), list(outputs), **kwargs)
 
 
 def _compiled(graph: tuple[Sequence[Variable], Sequence[Variable]], choice: Choice) -> Compiled:
     has_boxes = calls_host(graph[1])
     choice = choice.in_numpy() if has_boxes else choice
-    function, backend = function_of(*graph, choice)
+    function, backend = function_of(*graph, choice), linker_name(choice.mode)
     if backend == "jax":
         import jax
 
@@ -296,18 +293,18 @@ def compile_loop(
             values = [*state, *(np.asarray(part[0]) for part in sequences), *constants]
             # of larger steps a call of many takes longer than NUMBA takes to compile
             if bytes_computed(step.inputs, step.outputs, values) <= 2**24:
-                choice = choice.in_numpy()
-        return _python_loop(step, choice)
+                return _python_loop(step, choice.in_numpy())
+        # moves are many small operations, which NUMBA takes half a minute to compile
+        apart = suits_numpy(step.outputs, but_models=True)
+        made = _python_loop(step, choice.around_models() if apart else choice)
+        return replace(made, backend=linker_name(choice.mode))
 
     trial = [np.array(n_steps), *trial_inputs]
     return _compile_first(made, step, alternative, compile_kwargs, trial)
 
 
 def _python_loop(step: Step, choice: Choice) -> Compiled:
-    graph, n_state = (step.inputs, step.outputs), len(step.state)
-    # moves are many small operations, which NUMBA takes half a minute to compile
-    apart = suits_numpy(step.outputs, but_models=True)
-    one_step = _compiled(graph, choice.around_models() if apart else choice)
+    one_step, n_state = _compiled((step.inputs, step.outputs), choice), len(step.state)
 
     def loop(n_asked: Any, *values: Any) -> list[Any]:
         state, sequences, constants = step.split(values)
@@ -319,14 +316,14 @@ def _python_loop(step: Step, choice: Choice) -> Compiled:
             traces.append(outputs[n_state:])
         return [*state, *map(np.stack, zip(*traces, strict=True))]
 
-    return replace(one_step, call=loop, backend=linker_name(choice.mode))
+    return replace(one_step, call=loop)
 
 
 def _jax_loop(step: Step, n_steps: int, choice: Choice) -> Compiled:
     import jax
     import jax.numpy as jnp
 
-    function, _ = function_of(step.inputs, step.outputs, choice)
+    function = function_of(step.inputs, step.outputs, choice)
     one_step, n_state = function.vm.jit_fn, len(step.state)
 
     def loop(n_asked: Any, *values: Any) -> list[Any]:

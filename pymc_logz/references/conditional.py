@@ -169,7 +169,8 @@ def conditional_normal(
     if not parts.outer.size:
         known = Known(outer[:1], np.median(inner, axis=0)[None])
         return part_of(parts, None, known, spread_of(inner))
-    prior = prepared.prior(rng, n_places(parts, prepared.flat))[:, parts.outer]
+    n = n_places(parts.outer.size, prepared.flat, parts.matrices.groups.n)
+    prior = prepared.prior(rng, n)[:, parts.outer]
     # draws of a vague prior, and rows that walked from them, may be nowhere near
     starts, known = np.concatenate([outer[:16], prior]), Known(outer, inner)
     seen = parts.modes(starts, known.nearest(starts), spread_of(inner))
@@ -181,10 +182,9 @@ def conditional_normal(
     return None if found is None else found[0]
 
 
-def n_places(parts: Conditionals, flat: FlatModel, each: int = 128) -> int:
-    """Settings of the others to look at: each takes several gradients for each normal entry."""
-    most = min(each * max(parts.outer.size, 1), N_ROWS[0])
-    return n_affordable(flat, each // 2, most, parts.matrices.groups.n)
+def n_places(n_outer: int, flat: FlatModel, n_gradients: int, each: int = 128) -> int:
+    """Settings of so many others to look at, each of which takes a multiple of these gradients."""
+    return n_affordable(flat, each // 2, min(each * max(n_outer, 1), N_ROWS[0]), n_gradients)
 
 
 class Seen(Protocol):

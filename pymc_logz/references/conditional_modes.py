@@ -32,8 +32,8 @@ class Modes(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Conditionals:
-    """The density of ``inner`` entries of a row given the ``outer`` ones, without its constant."""
+class InnerAndOuter:
+    """Rows in two parts: ``inner`` entries, which are looked at given the ``outer`` ones."""
 
     block: Block
     """On the path from the prior, whose gradients are taken and counted."""
@@ -41,6 +41,29 @@ class Conditionals:
     """Columns, shape (n,)."""
     outer: np.ndarray
     """The others, shape (m,)."""
+
+    def rows(self, outer: np.ndarray, inner: np.ndarray) -> np.ndarray:
+        """Whole rows of both parts, shape (K, d)."""
+        rows = np.empty((len(inner), len(self.inner) + len(self.outer)))
+        rows[:, self.outer], rows[:, self.inner] = outer, inner
+        return rows
+
+    def at(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Log target of rows (K, d), shape (K,), and its gradients (K, d)."""
+        if not len(rows):
+            return np.empty(0), np.empty_like(rows)
+        return self.block.target_and_gradient(rows)
+
+    def inner_at(self, outer: np.ndarray, inner: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Log target, and gradients by the inner entries, shape (K, n)."""
+        value, slope = self.at(self.rows(outer, inner))
+        return value, slope[:, self.inner]
+
+
+@dataclass(frozen=True)
+class Conditionals(InnerAndOuter):
+    """The density of ``inner`` entries of a row given the ``outer`` ones, without its constant."""
+
     matrices: Matrices
     """How second derivatives by inner entries are stored."""
     skewed: bool = False
@@ -72,21 +95,9 @@ class Conditionals:
         sides = skewed.modes(outer, inner, scale).sides
         return skewed if np.sum(np.log(sides) ** 2) > least * len(outer) else self
 
-    def rows(self, outer: np.ndarray, inner: np.ndarray) -> np.ndarray:
-        """Whole rows of both parts, shape (K, d)."""
-        rows = np.empty((len(inner), len(self.inner) + len(self.outer)))
-        rows[:, self.outer], rows[:, self.inner] = outer, inner
-        return rows
-
     def scale_of(self, precision: np.ndarray) -> np.ndarray:
         """Standard deviations (n,) of entries, each given all the rest, by one of `matrices`."""
         return np.asarray(1 / np.sqrt(self.matrices.diagonal(precision[None])[0]))
-
-    def at(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Log target of rows (K, d), shape (K,), and its gradients (K, d)."""
-        if not len(rows):
-            return np.empty(0), np.empty_like(rows)
-        return self.block.target_and_gradient(rows)
 
     def modes(self, outer: np.ndarray, start: np.ndarray, scale: np.ndarray) -> Modes:
         """Climb to the mode of the inner entries for each of K settings of the outer ones.
@@ -98,7 +109,7 @@ class Conditionals:
         close, same = 0.2, 1e-3  # nats that are promised, and relative error of a promise
         (k, n), matrices = start.shape, self.matrices
         inner, precision = start.copy(), np.tile(matrices.of_diagonal(np.ones(n)), (k, 1, 1))
-        value, slope = self._inner_at(outer, inner)
+        value, slope = self.inner_at(outer, inner)
         scales, found = np.tile(scale, (k, 1)), np.zeros(k, dtype=bool)
         moving = np.flatnonzero(np.isfinite(value))
         for _ in range(12):
@@ -163,7 +174,7 @@ class Conditionals:
                 np.where(groups.of_column == group, sign * away, 0.0) for group, (_, sign) in some
             ]
             moved = [inner + factors.drawn(np.broadcast_to(one, inner.shape)) for one in noise]
-            _, slope = self._inner_at(np.tile(outer, (len(some), 1)), np.concatenate(moved))
+            _, slope = self.inner_at(np.tile(outer, (len(some), 1)), np.concatenate(moved))
             for (group, (side, sign)), one in zip(some, np.split(slope, len(some)), strict=True):
                 columns = groups.of_column == group
                 fall = -sign * factors.slopes(one)[:, columns] / away
@@ -178,13 +189,8 @@ class Conditionals:
         shape (n,) or (K, n).
         """
         outer, inner = rows[:, self.outer], rows[:, self.inner]
-        _, slope = self._inner_at(outer, inner)
+        _, slope = self.inner_at(outer, inner)
         return self._curvature(outer, inner, slope, np.broadcast_to(scale, inner.shape))
-
-    def _inner_at(self, outer: np.ndarray, inner: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Log target, and gradients by the inner entries, shape (K, n)."""
-        value, slope = self.at(self.rows(outer, inner))
-        return value, slope[:, self.inner]
 
     def _along(
         self, outer: np.ndarray, inner: np.ndarray, step: np.ndarray, *parts: float
@@ -192,7 +198,7 @@ class Conditionals:
         """The best of several parts of a step: its length, and value and gradient there."""
         (k, n), lengths = inner.shape, np.array(parts)
         tried = inner[:, None] + lengths[:, None] * step[:, None]
-        value, slope = self._inner_at(np.repeat(outer, lengths.size, axis=0), tried.reshape(-1, n))
+        value, slope = self.inner_at(np.repeat(outer, lengths.size, axis=0), tried.reshape(-1, n))
         slope = slope.reshape(k, lengths.size, n)
         value = value.reshape(k, lengths.size)
         value = np.where(np.isfinite(slope).all(axis=2), value, -np.inf)
@@ -216,7 +222,7 @@ class Conditionals:
             step = 1e-5 * scale[part]
             moved = inner[part, None] + step[:, None] * together
             repeated = np.repeat(outer[part], len(together), axis=0)
-            there = self._inner_at(repeated, moved.reshape(-1, n))[1]
+            there = self.inner_at(repeated, moved.reshape(-1, n))[1]
             change = there.reshape(-1, len(together), n) - slope[part, None]
             found.append(self.matrices.of_changes(-change, step))
         whole = np.concatenate(found)

@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from pymc_logz.models.context import n_affordable
 from pymc_logz.paths.elliptical import Clusters
 from pymc_logz.references.blend import N_ROWS, N_STARTS, Drawn, Target
-from pymc_logz.references.conditional import MAX_OUTER, explored_enough
+from pymc_logz.references.conditional import MAX_OUTER, explored_enough, n_places
+from pymc_logz.references.conditional_modes import InnerAndOuter
 from pymc_logz.references.marginal_peaks import Known, spread_of
 from pymc_logz.references.modes import MAX_DIMS
 from pymc_logz.runners.block import Block
@@ -140,23 +140,11 @@ class GivenSettings(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Independent:
-    """Entries of a row that are independent given the others."""
+class Independent(InnerAndOuter):
+    """Inner entries of a row that are independent given the outer ones."""
 
-    block: Block
-    """On the path from the prior, whose gradients are taken and counted."""
-    inner: np.ndarray
-    """Columns, shape (n,)."""
-    outer: np.ndarray
-    """The others, shape (m,)."""
     bounds: np.ndarray
-    """Of all that is known of the entries, shape (2, n)."""
-
-    def rows(self, outer: np.ndarray, inner: np.ndarray) -> np.ndarray:
-        """Whole rows of both parts, shape (K, d)."""
-        rows = np.empty((len(inner), len(self.inner) + len(self.outer)))
-        rows[:, self.outer], rows[:, self.inner] = outer, inner
-        return rows
+    """Of all that is known of the inner entries, shape (2, n)."""
 
     def modes(self, outer: np.ndarray, start: np.ndarray, scale: np.ndarray) -> GivenSettings:
         """Densities of the entries given settings (K, m), looked for near starts (K, n)."""
@@ -185,7 +173,7 @@ class Independent:
         self, outer: np.ndarray, inner: np.ndarray, start: np.ndarray, scale: np.ndarray
     ) -> np.ndarray:
         """Slopes of each density (K, n); where there are none they lead back to the start."""
-        slope = self.block.target_and_gradient(self.rows(outer, inner))[1][:, self.inner]
+        slope = self.inner_at(outer, inner)[1]
         slope = np.where(np.isfinite(slope), slope, np.sign(start - inner) / scale)
         return np.clip(slope, -LARGE, LARGE)
 
@@ -254,8 +242,7 @@ def independent_given_few(
     if len(outer) > min(MAX_OUTER, d / 2):
         return None
     inner, scale = np.setdiff1d(np.arange(d), outer), spread_of(rows)
-    n = min(128 * max(len(outer), 1), N_ROWS[0])
-    n = n_affordable(prepared.flat, 64, n, len(FIRST) + N_MORE)
+    n = n_places(len(outer), prepared.flat, len(FIRST) + N_MORE)
     prior = prepared.prior(rng, n)
     both = np.concatenate([rows, prior])[:, inner]
     bounds = np.array([both.min(axis=0), both.max(axis=0)])

@@ -60,7 +60,7 @@ def conditional_at_peak(
         noise = rng.standard_normal((n_known, prepared.n_dims))
         outer = peak.outer + noise[:, :m] @ peak.factor.T
         inner = peak.inner + factors.drawn(noise[:, m:])
-        fresh, n = start.prior[:, parts.outer], n_places(parts, prepared.flat)
+        fresh, n = start.prior[:, parts.outer], n_places(m, prepared.flat, parts.matrices.groups.n)
         make = partial(part_of, parts)
         found = explored_enough(parts, make, outer, inner, fresh, rng, n, start.peaks, scale)
         if found is None:
