@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 from scipy.special import gammainc
 
-from pymc_logz.checks.symmetry import symmetry_doubts
 from pymc_logz.errors import EvidenceWarning, ModelError, PilotError
 from pymc_logz.estimators import LogZEstimate, importance_log_z
 from pymc_logz.loop.planning import blend_from_prior, block_for
-from pymc_logz.models.beyond_draws import MAX_DIMS, N_ROWS, Densities, other_mode
+from pymc_logz.models.beyond_draws import MAX_DIMS, N_ROWS, Densities, walk_from_prior
 from pymc_logz.models.context import n_data
-from pymc_logz.models.density import lacks_gradient
+from pymc_logz.models.density import RowDensity, lacks_gradient
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.preparation import Prepared
-from pymc_logz.models.prior import PriorDraws
+from pymc_logz.paths.elliptical import fitted_clusters
 from pymc_logz.paths.geometric import DrawRows
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.blend import Blend, Target
+from pymc_logz.references.reference import widened
 from pymc_logz.runners.block import Block
 from pymc_logz.trees.doubts import Doubt, disagreements
 from pymc_logz.weights import ALPHA, NEGLIGIBLE, log_mean, weight_ess
@@ -35,25 +35,6 @@ LEAST_HIT = 0.1
 """Less counts too, if it is far more than is expected of draws that are right."""
 
 
-def mode_doubts(
-    prepared: Prepared,
-    densities: Densities,
-    draws: np.ndarray,
-    log_z: float,
-    rng: np.random.Generator,
-) -> list[Doubt]:
-    """Whether draws lack a mode, as far as rows from the prior find one.
-
-    A symmetry of the density that draws are on one side of tells at once. No other mode is looked
-    for in more than 16 dimensions, and where there are more than 5,000 data.
-
-    Draws (m, d) of the posterior may repeat; ``log_z`` is theirs.
-    """
-    walks = may_walk(prepared.flat, prepared.prior)
-    told = walk_doubts(densities, prepared.prior, draws, log_z, rng) if walks else []
-    return told or symmetry_doubts(prepared.flat, densities, draws)
-
-
 def found_from_prior(
     prepared: Prepared,
     estimate: LogZEstimate,
@@ -61,26 +42,29 @@ def found_from_prior(
     compile_kwargs: Mapping[str, Any] | None,
     block: Block | None = None,
 ) -> list[Doubt]:
-    """Whether a blend that rows from the prior lead to has a larger log Z than an estimate.
+    """Whether what rows from the prior lead to has a larger log Z than an estimate.
 
-    None is looked for without gradients, with more than 5,000 data, or where the estimate is not ok
-    itself; it has the prior normalised. Rows move by ``block``, from the prior, if that is given
-    and has the default moves; evaluations are added to its own.
+    That is a blend, or a fit to rows that walk by values alone where no blend is found. Nothing is
+    looked for with more than 5,000 data, or where the estimate, which has the prior normalised, is
+    not ok itself. Rows move by ``block``, from the prior, if that is given and has the default
+    moves; evaluations are added to its own.
     """
     flat, settings = prepared.flat, RunSettings()
     may_look = estimate.status == "ok" and prepared.prior.obstacle is None
-    if not may_look or flat.sites or is_large(flat) or lacks_gradient(flat) is not None:
+    if not may_look or flat.sites or is_large(flat):
         return []
     # the prior of a model whose draws are right may lead nowhere
     with suppress(ModelError, PilotError, np.linalg.LinAlgError), warnings.catch_warnings():
         # what is to be said of the model has been said
         warnings.simplefilter("ignore", EvidenceWarning)
-        usual = settings.kernel_for(flat.n_dims).resolved(flat.n_dims)
-        if block is None or block.kernel != usual:
-            block = block_for(prepared, settings, compile_kwargs)
-        blend = blend_from_prior(prepared, block, rng)
-        return blend_doubts(blend, Target(prepared, block), estimate, rng) if blend else []
-    return []
+        if lacks_gradient(flat) is None:
+            usual = settings.kernel_for(flat.n_dims).resolved(flat.n_dims)
+            if block is None or block.kernel != usual:
+                block = block_for(prepared, settings, compile_kwargs)
+            if blend := blend_from_prior(prepared, block, rng):
+                return blend_doubts(blend, Target(prepared, block), estimate, rng)
+    found = walked_log_z(RowDensity(flat, compile_kwargs), prepared.prior, rng)
+    return larger(found.less(*prepared.prior.log_share()), estimate) if found else []
 
 
 def blend_doubts(
@@ -109,6 +93,11 @@ def blend_doubts(
         return []
     wanted = np.ceil(2 * (rough.mcse / max(estimate.mcse, NEGLIGIBLE)) ** 2)
     own = found(int(np.clip(wanted, 2, most_tries)), 2 * N_ROWS)
+    return larger(own, estimate)
+
+
+def larger(own: LogZEstimate, estimate: LogZEstimate) -> list[Doubt]:
+    """Whether log Z by rows from the prior is above an estimate, which then lacks a mode."""
     log_z = own.details.get("log_mean_weight", own.log_z)
     if log_z < estimate.log_z + NEGLIGIBLE:
         return []
@@ -178,33 +167,25 @@ def is_large(flat: FlatModel, max_data: int = 5000) -> bool:
     return n_data(flat) > max_data
 
 
-def may_walk(flat: FlatModel, prior: PriorDraws) -> bool:
-    """Whether particles that know values alone get from the prior to the posterior cheaply."""
-    return flat.n_dims <= MAX_DIMS and not is_large(flat) and prior.obstacle is None
+def walked_log_z(
+    densities: Densities, prior: DrawRows, rng: np.random.Generator
+) -> LogZEstimate | None:
+    """Log Z by a fit to rows that walk from the prior, by values alone; None if it is of no use.
 
-
-def walk_doubts(
-    densities: Densities,
-    prior: DrawRows,
-    draws: np.ndarray,
-    log_z: float,
-    rng: np.random.Generator,
-) -> list[Doubt]:
-    """Whether rows that walk from draws of the prior end in a mode that draws lack.
-
-    Parameters are those of `pymc_logz.models.beyond_draws.other_mode`, but that ``prior`` draws the
-    rows it starts from, and draws may repeat.
+    They get to the posterior in 16 dimensions at most.
     """
-    distinct = np.unique(draws, axis=0)
-    if len(distinct) < 2:
-        return []
-    found = other_mode(densities, prior(rng, N_ROWS), distinct, log_z, rng)
-    if found is None:
-        return []
-    share, log_mass = found
-    reason = (
-        f"of {N_ROWS} particles that walked from the prior to the posterior {share:.0%} "
-        "ended in a mode that no draw is in, with a mass of about "
-        f"{np.exp(log_mass - log_z):.2g} times that of the draws"
-    )
-    return [Doubt("missed_mode", reason)]
+    start = prior(rng, N_ROWS)
+    rows = walk_from_prior(densities, start, rng) if start.shape[1] <= MAX_DIMS else None
+    if rows is None:
+        return None
+    fit = widened(fitted_clusters(rows, len(rows) / 4, rng))
+    # how many rows end in a mode is chance
+    fit = fit._replace(shares=(fit.shares + 1 / len(fit.shares)) / 2)
+    fresh = fit(rng, 4 * N_ROWS)
+    with np.errstate(all="ignore"):
+        log_weight = np.add(*densities(fresh)) - fit.log_density_of(fresh)
+    log_weight = np.where(np.isnan(log_weight), -np.inf, log_weight)
+    if not log_weight.max() < np.inf:
+        return None
+    found = importance_log_z(log_weight, method="particles that walked from the prior")
+    return found if found.usable else None

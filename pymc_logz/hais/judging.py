@@ -11,8 +11,8 @@ from pymc_logz.checks.missed_modes import (
     found_from_prior,
     hit_doubts,
     is_large,
-    mode_doubts,
 )
+from pymc_logz.checks.symmetry import symmetry_doubts
 from pymc_logz.checks.tails import tail_doubts
 from pymc_logz.hais.directions import Directions, doubts_of_ends, forward_estimate, of_model
 from pymc_logz.kernels.hamiltonian import walls_of
@@ -63,7 +63,7 @@ def doubts_of_run(
         )
     reference = directions.reference
     if reference.taken == "draws":  # no pilot has come from the prior
-        doubts += mode_doubts(prepared, block.densities, ends, estimate.log_z, rng)
+        doubts += symmetry_doubts(prepared.flat, block.densities, ends)
     # nor has anything else been tried where this was asked for
     if not doubts and reference.is_given and not walls_of(block.kernel):
         doubts += found_from_prior(prepared, estimate, rng, block.compile_kwargs, block)

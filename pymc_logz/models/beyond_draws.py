@@ -1,4 +1,4 @@
-"""Mass where no draw of a target is, by values of its density alone: endless tails, other modes.
+"""Rows of a target where no draw of it is, by values of its density alone.
 
 Rows that walk from the prior find modes; lines that lead away from draws tell an infinite log Z.
 """
@@ -7,19 +7,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pymc_logz.paths.elliptical import fitted_to_few
-from pymc_logz.weights import conditional_ess, log_mean, resampled
+from pymc_logz.weights import conditional_ess, resampled
 
 N_ROWS = 512
 """Rows that walk: as many as one call evaluates."""
 MAX_DIMS = 16
 """Dimensions up to which rows that know values alone, and no gradient, get to a posterior."""
-N_LOOKED_AT = 32
-"""Far rows that are looked at."""
-FAR_FACTOR = 1.5
-"""Distance from the nearest draw, in units of the largest between draws, beyond which a row is."""
-LEAST_SHARE = 0.01
-"""Fraction of the posterior that matters, 0.01 nats; and of draws that are no company."""
 DISTANCES = 2.0 ** np.arange(-4, 12)
 """Distances along a line, in standard deviations of the draws."""
 FALL = 0.6
@@ -33,76 +26,24 @@ Densities = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 """From rows (n, d) to their log prior and log likelihood, potentials included, shape (n,) each."""
 
 
-def other_mode(
-    densities: Densities,
-    start: np.ndarray,
-    draws: np.ndarray,
-    log_z: float,
-    rng: np.random.Generator,
-) -> tuple[float, float] | None:
-    """Share of rows from prior draws (n, d) that end far from draws (m, d), and log mass there."""
-    # rows that end far from all draws, where the density falls by 3 nats on all lines to draws
-    # nearby, are in another mode, whose mass is measured by importance sampling. It is found if
-    # some of the n rows start in its basin, of probability 1 - (1 - s)**n for a fraction s of the
-    # prior, and if it has mass enough on the way for their descendants to live
-    walked = walk_from_prior(densities, start, rng)
-    if walked is None:
-        return None
-    rows, log_target, founder = walked
-    far, nearest = far_rows(rows, draws, rng)
-    if len(far) < LEAST_SHARE * len(rows):
-        return None
-    seen = rng.permutation(len(far))[:N_LOOKED_AT]
-    those = far[seen]
-    apart = seen[are_apart(densities, rows[those], log_target[those], nearest[seen])]
-    share = len(far) * len(apart) / len(seen) / len(rows)
-    if share < LEAST_SHARE or len(np.unique(founder[far[apart]])) < 2:
-        return None
-    log_mass = _log_mass(densities, rows[far[apart]], draws, rng)
-    if log_mass < np.log(LEAST_SHARE) + log_z:
-        return None
-    return share, log_mass
-
-
-def in_company(draws: np.ndarray) -> np.ndarray:
-    """Draws (m, d) without those that hardly any other is near, shape (k, d)."""
-    scaled = (draws - draws.mean(axis=0)) / np.maximum(draws.std(axis=0), 1e-300)
-    some = scaled[np.linspace(0, len(draws) - 1, min(len(draws), 4 * N_ROWS)).astype(int)]
-    n_near = 1 + max(1, int(LEAST_SHARE * len(some)))
-    distance = _nearest(some, scaled, n_near)[0][:, -1]
-    return np.asarray(draws[distance <= FAR_FACTOR * np.quantile(distance, 0.9)])
-
-
-def _nearest(points: np.ndarray, rows: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Distances of rows (n, d) from the k points that are nearest, and which, shape (n, k)."""
-    # takes a third of a second, and most who import this module never get here
-    from scipy.spatial import KDTree
-
-    distance, index = KDTree(points).query(rows, k=range(1, k + 1))
-    return distance, index
-
-
 def walk_from_prior(
     densities: Densities, start: np.ndarray, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Rows (n, d) of the posterior, their log target, and which of the prior each descends from.
-
-    None if those of the prior do not get there.
-    """
+) -> np.ndarray | None:
+    """Rows (n, d) of the posterior; None if those of the prior (n, d) do not get there."""
     n = len(start)
     rows, (prior, ratio) = start.copy(), _finite(densities, start)
-    founder, beta = np.arange(n), 0.0
+    beta = 0.0
     for _ in range(24):
         if not np.isfinite(ratio.max()):
             return None
         step = _next_step(ratio, 1.0 - beta)
         beta += step
         chosen = resampled(step * ratio, rng, n)
-        rows, prior, ratio, founder = (x[chosen] for x in (rows, prior, ratio, founder))
+        rows, prior, ratio = (x[chosen] for x in (rows, prior, ratio))
         for _ in range(2 if beta < 1.0 else 6):
             rows, prior, ratio = _moved(densities, rows, prior, ratio, beta, rng)
         if beta >= 1.0:
-            return rows, prior + ratio, founder
+            return rows
     return None
 
 
@@ -166,47 +107,6 @@ def _moved(
         np.where(accept, new_prior, prior),
         np.where(accept, new_ratio, ratio),
     )
-
-
-def far_rows(
-    rows: np.ndarray, draws: np.ndarray, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
-    """Which rows are far from all draws, and draws near each of them, shape (f, at most 4, d)."""
-    chosen = rng.permutation(len(draws))[: 5 * N_ROWS]
-    n_held_out = max(1, min(N_ROWS, len(chosen) // 4))
-    held_out, near = draws[chosen[:n_held_out]], draws[chosen[n_held_out:]]
-    centre, spread = draws.mean(axis=0), np.maximum(draws.std(axis=0), 1e-300)
-    scaled, of_held_out, of_rows = ((one - centre) / spread for one in (near, held_out, rows))
-    usual = _nearest(scaled, of_held_out, 1)[0].max()
-    distance, index = _nearest(scaled, of_rows, min(4, len(near)))
-    (far,) = np.nonzero(distance[:, 0] > FAR_FACTOR * usual)
-    return far, near[index[far]]
-
-
-def are_apart(
-    densities: Densities, rows: np.ndarray, log_target: np.ndarray, nearest: np.ndarray
-) -> np.ndarray:
-    """Which rows (f, d) 3 nats part, on all lines, from draws near them, shape (f, any, d)."""
-    part = np.linspace(0.0, 1.0, 17)[1:, None]
-    here = rows[:, None, None]
-    points = here + part * (nearest[:, :, None] - here)
-    value = np.add(*_finite(densities, points.reshape(-1, here.shape[-1])))
-    value = value.reshape(points.shape[:-1])
-    ends = np.minimum(log_target[:, None], value[..., -1])
-    falls = ends - value[..., :-1].min(axis=2)
-    return np.asarray(falls.min(axis=1) > 3.0)
-
-
-def _log_mass(
-    densities: Densities, rows: np.ndarray, draws: np.ndarray, rng: np.random.Generator
-) -> float:
-    """Log of the target's mass around rows, of what is nearer to them than to the draws."""
-    fitted = fitted_to_few(rows, 5.0)
-    proposed = fitted(rng, N_ROWS)
-    spread = np.maximum(rows.std(axis=0), 1e-300)
-    own, others = (_nearest(some / spread, proposed / spread, 1)[0][:, 0] for some in (rows, draws))
-    value = np.add(*_finite(densities, proposed)) - fitted.log_density_of(proposed)
-    return log_mean(np.where(own < others, value, -np.inf))
 
 
 def growing_tail(

@@ -24,7 +24,8 @@ import pytensor.tensor as pt
 import xarray as xr
 from pytensor.graph.replace import clone_replace
 
-from pymc_logz.checks.missed_modes import found_from_prior, mode_doubts
+from pymc_logz.checks.missed_modes import found_from_prior
+from pymc_logz.checks.symmetry import symmetry_doubts
 from pymc_logz.errors import ModelError
 from pymc_logz.graphs.functions import Kept
 from pymc_logz.hais.directions import (
@@ -157,7 +158,7 @@ def _modes_of_its_own(
     position, log_weight = of_rows("position", runs), of_rows("log_weight", runs)
     density = RowDensity(prepared.flat, compile_kwargs)
     drawn = position[resampled(log_weight, rng)]
-    told = mode_doubts(prepared, density, drawn, estimate.log_z, rng)
+    told = symmetry_doubts(prepared.flat, density, drawn)
     return told or found_from_prior(prepared, estimate, rng, compile_kwargs)
 
 

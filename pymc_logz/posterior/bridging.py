@@ -9,7 +9,8 @@ import xarray as xr
 
 from pymc_logz.arguments import check_choice, check_whole
 from pymc_logz.checks.edges import neck_doubts
-from pymc_logz.checks.missed_modes import found_from_prior, mode_doubts
+from pymc_logz.checks.missed_modes import found_from_prior
+from pymc_logz.checks.symmetry import symmetry_doubts
 from pymc_logz.checks.tails import tail_doubts
 from pymc_logz.errors import says_if_interrupted, warn
 from pymc_logz.estimators import LogZEstimate, bridge_log_z
@@ -277,7 +278,7 @@ def _doubts_of(
     rows = posterior.inside
     found = tail_doubts(prepared.flat, density, rows, rng)
     if estimate.usable:
-        found += mode_doubts(prepared, density, rows, estimate.log_z, rng)
+        found += symmetry_doubts(prepared.flat, density, rows)
         found += neck_doubts(prepared, rows, rng, density.compile_kwargs)
     return found
 

@@ -7,11 +7,12 @@ import numpy as np
 import xarray as xr
 
 from pymc_logz.arguments import check_flag, check_whole
-from pymc_logz.checks.missed_modes import found_from_prior, mode_doubts
+from pymc_logz.checks.missed_modes import found_from_prior
+from pymc_logz.checks.symmetry import symmetry_doubts
 from pymc_logz.checks.tails import tail_doubts
 from pymc_logz.errors import ModelError
 from pymc_logz.estimators import LogZEstimate, importance_log_z
-from pymc_logz.models.beyond_draws import in_company, moved_on
+from pymc_logz.models.beyond_draws import moved_on
 from pymc_logz.models.context import model_from, model_labels, written_as
 from pymc_logz.models.density import ROWS_PER_CALL, RowDensity
 from pymc_logz.models.flat import constrain, unconstrained
@@ -172,12 +173,10 @@ def importance_sampling(
     alive, found = log_weight > -np.inf, list[Doubt]()
     if estimate.usable and alive.sum() >= MIN_ROWS_FOR_KHAT:
         of_proposal = rows[alive], log_weight[alive]
-        # a stray draw with a large weight is not to hide the mode that it is in
-        drawn = rows[alive][resampled(log_weight[alive], rngs.checks)]
-        drawn = in_company(np.unique(drawn, axis=0))
+        of_posterior = np.unique(rows[alive][resampled(log_weight[alive], rngs.checks)], axis=0)
         found += coverage_doubts(density, *of_proposal, given, estimate.mcse, rngs.checks)
-        found += mode_doubts(prepared, density, drawn, estimate.log_z, rngs.checks)
-        found += tail_doubts(flat, density, drawn, rngs.checks)
+        found += tail_doubts(flat, density, of_posterior, rngs.checks)
+        found += symmetry_doubts(flat, density, of_posterior)
         found = found or found_from_prior(prepared, normalised, rngs.checks, compile_kwargs)
     warn_of_doubts(found)
     doubts = [*found, *prior_doubts(prepared.prior_doubt)]

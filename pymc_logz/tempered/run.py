@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from pymc_logz.checks.missed_modes import blend_doubts, found_from_prior, mode_doubts
+from pymc_logz.checks.missed_modes import blend_doubts, found_from_prior
+from pymc_logz.checks.symmetry import symmetry_doubts
 from pymc_logz.checks.tails import tail_doubts
 from pymc_logz.errors import says_if_interrupted, warn
 from pymc_logz.estimators import LogZEstimate
@@ -86,7 +87,7 @@ def doubts_of(
         assert reference.mixture is not None
         # few walkers reach what the components lack, and those that do hide it
         of_components = replace(reference.mixture, prior_share=0.0)(rng, 2**11)
-        doubts += mode_doubts(prepared, block.densities, of_components, estimate.log_z, rng)
+        doubts += symmetry_doubts(prepared.flat, block.densities, of_components)
     if planned.blend is not None and planned.target is not None:
         doubts += blend_doubts(planned.blend, planned.target, estimate, rng)
     elif not doubts and reference.is_given and not walls_of(block.kernel):

@@ -1,6 +1,7 @@
 """How log Z and Bayes factors change with the parameters of the prior, without another run."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -8,7 +9,7 @@ import numpy as np
 import xarray as xr
 from pytensor.graph.traversal import ancestors
 
-from pymc_logz.checks.missed_modes import may_walk, walk_doubts
+from pymc_logz.checks.missed_modes import is_large, larger, walked_log_z
 from pymc_logz.errors import STATUS_SENTENCES, warn
 from pymc_logz.estimators import LogZEstimate, reweighted_log_z
 from pymc_logz.models.context import check_no_model, model_from, written_as
@@ -22,7 +23,6 @@ from pymc_logz.trees.comparison import evidence_of
 from pymc_logz.trees.doubts import DOUBTS, STATUSES, Doubt, doubted, noted, warn_of_doubts
 from pymc_logz.trees.layout import ESTIMATOR, along, evidence_dataset, weighted_draws, with_units
 from pymc_logz.trees.posterior import check_same_model, checked_variables, posterior_rows
-from pymc_logz.weights import resampled
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -130,7 +130,7 @@ def evidence_sensitivity(
     check_possible(target if log_weight is None else target[np.isfinite(log_weight)])
     if log_weight is None:
         check_stored_density(idata, target)
-    modes = _modes_under(model, density, every_row, values)
+    modes = _modes_under(model, density, values)
     changes, found, notes = [], list[LogZEstimate](), list(doubts)
     n_alternatives = len(next(iter(values.values())))
     with progress_bar(progressbar):
@@ -139,9 +139,8 @@ def evidence_sensitivity(
             data = {name: array[i] for name, array in values.items()}
             changes.append(log_joint(data) - target)
             one = reweighted_log_z(changes[-1], log_weight)
-            weights = changes[-1] + (0.0 if log_weight is None else log_weight)
-            log_z = one.log_z + float(base["log_z"])
-            own = modes(data, np.ravel(weights), log_z) if one.usable else []
+            whole = replace(one, log_z=one.log_z + float(base["log_z"]))
+            own = modes(data, whole) if one.usable and not doubts else []
             found += doubted([one], [*doubts, *own])
             notes += [Doubt(doubt.status, f"alternative {i}: {doubt.reason}") for doubt in own]
             report(1)
@@ -220,13 +219,14 @@ def _draws(
 
 
 def _modes_under(
-    model: "pm.Model", density: RowDensity, rows: np.ndarray, values: Data
-) -> Callable[[Data, np.ndarray, float], list[Doubt]]:
+    model: "pm.Model", density: RowDensity, values: Data
+) -> Callable[[Data, LogZEstimate], list[Doubt]]:
     """What looks for modes under other data that no row is in, though weights may be even."""
     places = {name: data_variable(model, name) for name in values}
     prior = PriorDraws(model, needed=False)
     in_containers = all(hasattr(place, "set_value") for place in places.values())
-    can_look = not density.flat.sites and in_containers and may_walk(density.flat, prior)
+    can_look = in_containers and prior.obstacle is None
+    can_look = can_look and not density.flat.sites and not is_large(density.flat)
 
     def under(data: Data, rng: np.random.Generator, n: int) -> np.ndarray:
         before = {name: place.get_value() for name, place in places.items()}
@@ -238,13 +238,12 @@ def _modes_under(
             for name, place in places.items():
                 place.set_value(before[name])
 
-    def look(data: Data, log_weight: np.ndarray, log_z: float) -> list[Doubt]:
+    def look(data: Data, estimate: LogZEstimate) -> list[Doubt]:
         if not can_look:
             return []
-        rng = np.random.default_rng(0)
-        drawn = rows[resampled(log_weight, rng)]
-        densities = partial(density, data=_one_vector(data))
-        return walk_doubts(densities, partial(under, data), drawn, log_z, rng)
+        densities, rng = partial(density, data=_one_vector(data)), np.random.default_rng(0)
+        found = walked_log_z(densities, partial(under, data), rng)
+        return larger(found, estimate) if found else []
 
     return look
 

@@ -20,7 +20,7 @@ CHECKS = (
     "tail_doubts",
     "edge_doubts",
     "hit_doubts",
-    "mode_doubts",
+    "symmetry_doubts",
     "blend_doubts",
     "found_from_prior",
     "neck_doubts",

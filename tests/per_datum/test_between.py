@@ -129,7 +129,7 @@ def one_of_two(shares: list[float]) -> pm.Model:
 def test_a_mode_that_the_reference_lacks_is_told() -> None:
     """Catches a path along which no row comes to a mode of the model, and a false alarm of one."""
     both, one = one_of_two([0.6, 0.4]), one_of_two([0.6])
-    with pytest.warns(UserWarning, match="in a mode that no draw is in"):
+    with pytest.warns(UserWarning, match="a blend from the prior"):
         lacking = lz.sample_hais(model=both, reference=one, **QUICK)
     assert set(lacking["evidence"]["status"].values) == {"missed_mode"}
     whole = lz.sample_hais(model=one, reference=both, **QUICK)

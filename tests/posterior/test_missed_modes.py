@@ -42,10 +42,10 @@ ALL = [(1, 1), (1, -1), (-1, 1), (-1, -1)]
 
 def test_a_bridge_from_one_mode_says_so(model: pm.Model) -> None:
     """Catches half of Z, or a quarter, with the status ok."""
-    with pytest.warns(EvidenceWarning, match="a mode that no draw is in"):
+    with pytest.warns(EvidenceWarning, match="hardly a draw is on the other side"):
         tree = lz.bridge_sampling(draws_in(ALL[:1]), model, **SETTINGS)
     assert tree["evidence"]["status"][0] == "missed_mode"
-    assert "walked from the prior" in tree["evidence"].attrs["doubts"]
+    assert "sign of x" in tree["evidence"].attrs["doubts"]
     whole = lz.bridge_sampling(draws_in(ALL), model, **SETTINGS)
     assert whole["evidence"]["status"][0] == "ok"
     change = float(whole["evidence"]["log_z"][0] - tree["evidence"]["log_z"][0])
@@ -56,14 +56,14 @@ def test_a_bridge_from_one_mode_says_so(model: pm.Model) -> None:
 def test_a_path_from_one_mode_says_so(model: pm.Model) -> None:
     """Catches a reference fitted to draws of one mode, and methods that do not hear of it."""
     tree = draws_in(ALL[:1])
-    with pytest.warns(EvidenceWarning, match="a mode that no draw is in"):
+    with pytest.warns(EvidenceWarning, match="hardly a draw is on the other side"):
         found = lz.sample_tempered(
             100, 2, walkers=32, model=model, reference=tree, cores=1, **SETTINGS
         )
     assert found["evidence"]["status"][0] == "missed_mode"
     methods = lz.evidence(found, methods=["rts", "mbar"])["evidence"]
     assert list(methods["status"].values) == ["missed_mode", "missed_mode"]
-    assert "a mode that no draw is in" in methods.attrs["doubts"]
+    assert "on the other side" in methods.attrs["doubts"]
 
 
 @pytest.mark.filterwarnings("ignore:the model has potentials")

@@ -229,7 +229,7 @@ def test_a_mode_without_draws_is_told() -> None:
         x = pm.Normal("x", 0, 3)
         pm.Normal("y", x**2, 4.0, observed=16.0)
     for proposal in (stats.norm(4, 0.6), stats.t(3, 4, 0.6)):
-        with pytest.warns(lz.EvidenceWarning, match="a mode that no draw is in"):
+        with pytest.warns(lz.EvidenceWarning, match="missed_mode"):
             tree = lz.importance_sampling(proposal, model, random_seed=1)
         assert str(tree["evidence"]["status"].item()) == "missed_mode"
     tree = lz.importance_sampling(stats.norm(0, 4), model, random_seed=1)
