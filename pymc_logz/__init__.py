@@ -134,9 +134,12 @@ _NEW_NAMES = {
 def __getattr__(name: str) -> Any:
     """A public name, loaded when it is first asked for (PEP 562)."""
     if name == "__version__":
-        from importlib.metadata import version
+        from importlib.metadata import PackageNotFoundError, version
 
-        value: Any = version("pymc-logz")
+        try:
+            value: Any = version("pymc-logz")
+        except PackageNotFoundError:  # a copy of the sources
+            value = "unknown"
     elif name in _HOME_OF:
         value = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
     elif name in __all__:

@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +29,7 @@ from pymc_logz.models.flat import FlatModel, flatten_model
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.runners.running import naming
+from pymc_logz.trees.layout import versions_of
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -60,17 +60,13 @@ def identity_of_call(
     else:
         model = {"name": what.name, "values": list(map(digest_of, compiled.path.values))}
     seed = json.dumps(rng.bit_generator.state, default=lambda array: array.tolist())
-    versions = {}
-    for name in LIBRARIES_OF_BITS:
-        with suppress(PackageNotFoundError):
-            versions[name] = version(name)
     return {
         "settings": {key: as_text(value) for key, value in settings.items()},
         "model": model,
         "random_seed": _digest(seed.encode()),
         "backend": "of each model" if compiled is None else compiled.compiled.backend,
         "machine": platform.machine(),
-        "versions": versions,
+        "versions": versions_of(LIBRARIES_OF_BITS),
     }
 
 

@@ -6,8 +6,9 @@ tests look it up.
 """
 
 import json
-from collections.abc import Mapping, Sequence
-from importlib.metadata import version
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
@@ -111,6 +112,15 @@ def totals_of_rows(log_p: np.ndarray, sum_mcse: float, sum_bias: float) -> dict[
     }
 
 
+def versions_of(names: Iterable[str]) -> dict[str, str]:
+    """Versions of those that are installed; a copy of the sources alone has none."""
+    found = {}
+    for name in names:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
+
+
 def make_tree(
     groups: Mapping[str, xr.Dataset], settings: Mapping[str, Any], kind: str
 ) -> xr.DataTree:
@@ -118,7 +128,7 @@ def make_tree(
     tree = xr.DataTree.from_dict(dict(groups))
     tree.attrs = {
         "settings": json.dumps(settings, default=str, sort_keys=True),
-        "versions": json.dumps({name: version(name) for name in LIBRARIES}),
+        "versions": json.dumps(versions_of(LIBRARIES)),
     }
     return marked(tree, kind)
 

@@ -10,6 +10,7 @@ from scipy import stats
 from support import pymc_models as models
 
 from pymc_logz.kernels import Hamiltonian
+from pymc_logz.trees.layout import versions_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
 GROUPS = {
@@ -171,3 +172,9 @@ def test_netcdf_round_trip(tree: xr.DataTree, tmp_path: Path) -> None:
     with xr.open_datatree(tmp_path / "run.nc", engine="h5netcdf") as back:
         xr.testing.assert_equal(back.load(), tree)
         assert back.attrs == tree.attrs
+
+
+def test_a_copy_of_the_sources_needs_no_installation() -> None:
+    """Catches a run that ends in an error about metadata, when all of its work is done."""
+    assert "no-such-package" not in versions_of(["numpy", "no-such-package"])
+    assert versions_of(["numpy"]) == {"numpy": np.__version__}
