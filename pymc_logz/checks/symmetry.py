@@ -5,14 +5,15 @@ same mode, and whatever is fitted to them has that one. No row has to be found e
 where a reflection or an exchange leaves the density as it is, draws are on both sides of it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from pymc_logz.models.beyond_draws import Densities
 from pymc_logz.models.flat import FlatModel
-from pymc_logz.pilot.exchanges import N_COMPARED, are_the_same, exchangeable
+from pymc_logz.pilot.exchanges import N_COMPARED, Exchanged, are_the_same, exchangeable
 from pymc_logz.trees.doubts import Doubt
 
 
@@ -21,16 +22,10 @@ class Symmetry(NamedTuple):
 
     what: str
     """In words, for a reason."""
-    source: np.ndarray
-    """Column that each column is taken from, shape (d,)."""
-    sign: np.ndarray
-    """Factor of each, shape (d,)."""
+    other_side: Callable[[np.ndarray], np.ndarray]
+    """From rows (n, d) to rows."""
     side: np.ndarray
     """Contrast whose sign is the side of a row, shape (d,)."""
-
-    def __call__(self, rows: np.ndarray) -> np.ndarray:
-        """Rows (n, d) on the other side."""
-        return rows[:, self.source] * self.sign
 
 
 def symmetry_doubts(
@@ -50,7 +45,7 @@ def symmetry_doubts(
     if not one_sided:
         return []
     rows = draws[np.linspace(0, len(draws) - 1, N_COMPARED).astype(int)]
-    every = np.concatenate([rows, *(one(rows) for one in one_sided)])
+    every = np.concatenate([rows, *(one.other_side(rows) for one in one_sided)])
     with np.errstate(all="ignore"):
         value = np.add(*densities(every)).reshape(-1, N_COMPARED)
     same = are_the_same(value[0], value[1:]).all(axis=1)
@@ -67,26 +62,33 @@ def symmetry_doubts(
 
 def _symmetries(flat: FlatModel) -> Iterator[Symmetry]:
     """Reflections of entries and of variables, and exchanges of neighbours."""
-    d, identity = flat.n_dims, np.arange(flat.n_dims)
+    d = flat.n_dims
     for name, columns in flat.columns_by_name.items():
         own = columns.ravel()
         yield _reflected(f"a change of the sign of {name}", own, d)
         if own.size > 1:
             for j in own:
                 yield _reflected(f"a change of the sign of an entry of {name}", np.array([j]), d)
-    yield _reflected("a change of all signs", identity, d)
+    yield _reflected("a change of all signs", np.arange(d), d)
     for variables in exchangeable(flat.columns_by_name):
-        names = ", ".join(name for name, _ in variables)
-        blocks = [block for _, block in variables]
-        for i in range(len(blocks[0]) - 1):
-            source, side = identity.copy(), np.zeros(d)
-            for block in blocks:
-                source[block[i]], source[block[i + 1]] = block[i + 1], block[i]
-            side[blocks[0][i][0]], side[blocks[0][i + 1][0]] = 1.0, -1.0
-            yield Symmetry(f"an exchange of entries of {names}", source, np.ones(d), side)
+        names = ", ".join(flat.owners[one.columns[0, 0]] for one in variables)
+        first = max(variables, key=lambda one: len(one.columns))
+        for i in range(len(first.columns) - 1):
+            order, side = np.arange(first.k), np.zeros(d)
+            order[[i, i + 1]] = i + 1, i
+            side[first.columns[i, 0]], side[first.columns[i + 1, 0]] = 1.0, -1.0
+            exchange = partial(_exchanged, variables, order)
+            yield Symmetry(f"an exchange of entries of {names}", exchange, side)
+
+
+def _exchanged(variables: list[Exchanged], order: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    moved = rows.copy()
+    for one in variables:
+        one.reorder(moved, order)
+    return moved
 
 
 def _reflected(what: str, columns: np.ndarray, d: int) -> Symmetry:
     sign, side = np.ones(d), np.zeros(d)
     sign[columns], side[columns[0]] = -1.0, 1.0
-    return Symmetry(what, np.arange(d), sign, side)
+    return Symmetry(what, partial(np.multiply, sign), side)

@@ -6,6 +6,7 @@ exchanging entries changes neither density, rows of a pilot are dealt out over a
 """
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,6 +14,23 @@ from pymc_logz.runners.block import Block
 
 N_COMPARED = 4
 """Rows at which densities are compared: any one of them tells as a rule."""
+
+
+class Exchanged(NamedTuple):
+    """A variable whose k entries are exchanged, as values or with all that is theirs."""
+
+    columns: np.ndarray
+    """Columns of a row, shape (k, any), or (k - 1, any) of a simplex, whose entries add up to 0."""
+    k: int
+
+    def reorder(self, rows: np.ndarray, order: np.ndarray) -> None:
+        """Put the entries of rows (n, d) in an order, shape (k,) or (n, k)."""
+        values = rows[:, self.columns]
+        if self.k > len(self.columns):
+            values = np.concatenate([values, -values.sum(axis=1, keepdims=True)], axis=1)
+        taken = np.broadcast_to(order, (len(rows), self.k))[:, :, None]
+        values = np.take_along_axis(values, taken, axis=1)
+        rows[:, self.columns] = values[:, : len(self.columns)]
 
 
 def reordered(
@@ -24,25 +42,21 @@ def reordered(
     exchanged: of all variables that have as many, or of one alone. ``block`` moved the rows.
     """
     position = rows.copy()
-    candidates = [[own for _, own in those] for those in exchangeable(columns)]
-    for exchanged in _that_change_nothing(block, position, candidates):
-        k = len(exchanged[0])
+    for exchanged in _that_change_nothing(block, position, [*exchangeable(columns)]):
+        k = exchanged[0].k
         orders = rng.permuted(np.tile(np.arange(k), (len(position), 1)), axis=1)
-        for own in exchanged:
-            taken = np.take_along_axis(position[:, own], orders[:, :, None], axis=1)
-            position[:, own] = taken
+        for one in exchanged:
+            one.reorder(position, orders)
     return position
 
 
-def exchangeable(columns: Mapping[str, np.ndarray]) -> Iterator[list[tuple[str, np.ndarray]]]:
-    """Variables whose entries may be exchanged together: all of one length, and each alone.
-
-    Each is its name, and its columns of a row, shape (k, entries).
-    """
-    by_length: dict[int, list[tuple[str, np.ndarray]]] = {}
+def exchangeable(columns: Mapping[str, np.ndarray]) -> Iterator[list[Exchanged]]:
+    """Variables whose entries may be exchanged together: all of one length, and each alone."""
+    by_length: dict[int, list[Exchanged]] = {}
     for name, own in columns.items():
-        if own.ndim and len(own) > 1:
-            by_length.setdefault(len(own), []).append((name, own.reshape(len(own), -1)))
+        k = own.shape[0] + (own.ndim == 1 and name.endswith("_simplex__")) if own.ndim else 0
+        if k > 1:
+            by_length.setdefault(k, []).append(Exchanged(own.reshape(own.shape[0], -1), k))
     for variables in by_length.values():
         yield variables
         if len(variables) > 1:
@@ -59,20 +73,20 @@ def are_the_same(values: np.ndarray, others: np.ndarray, rounding: float = 1e-9)
 
 
 def _that_change_nothing(
-    block: Block, position: np.ndarray, candidates: list[list[np.ndarray]]
-) -> Iterator[list[np.ndarray]]:
+    block: Block, position: np.ndarray, candidates: list[list[Exchanged]]
+) -> Iterator[list[Exchanged]]:
     """Those after which both densities are the same, whatever the order."""
     if not candidates or block.row_data:
         return
     tried = position[:: max(1, len(position) // N_COMPARED)][:N_COMPARED]
     moved = [tried]
     for exchanged in candidates:
-        k = len(exchanged[0])
+        k = exchanged[0].k
         # two orders that make up all others
         for order in (np.r_[1, 0, 2:k], np.roll(np.arange(k), 1)):
             moved.append(tried.copy())
-            for columns in exchanged:
-                moved[-1][:, columns] = tried[:, columns[order]]
+            for one in exchanged:
+                one.reorder(moved[-1], order)
     densities = np.stack(block.densities(np.concatenate(moved)))
     before, *after = np.split(densities, len(moved), axis=1)
     same = [bool(are_the_same(before, one).all()) for one in after]

@@ -10,6 +10,9 @@ import xarray as xr
 from support.checks import make_rng
 
 import pymc_logz as lz
+from pymc_logz.checks.symmetry import symmetry_doubts
+from pymc_logz.models.density import RowDensity
+from pymc_logz.models.flat import flatten_model, unconstrain
 
 N = 500
 DATA = np.array([1.9, -2.2, 2.1, -1.8, 2.0])
@@ -25,12 +28,13 @@ def products(k: int = 3) -> pm.Model:
 
 
 @cache
-def means() -> pm.Model:
+def means(has_weights: bool = False) -> pm.Model:
     """Two means without names."""
     with pm.Model() as model:
         mean = pm.Normal("mean", 0, 3, shape=2)
         parts = [pm.Normal.dist(mean[i], 1.0) for i in range(2)]
-        pm.Mixture("y", [0.5, 0.5], parts, observed=DATA)
+        weight = pm.Dirichlet("weight", [2.0, 2.0]) if has_weights else [0.5, 0.5]
+        pm.Mixture("y", weight, parts, observed=DATA)
     return model
 
 
@@ -65,6 +69,18 @@ def test_signs_and_order() -> None:
     assert found == "missed_mode"
     assert "exchange of entries of mean" in why or "walked from the prior" in why
     assert "exchange" not in status(tree_of("mean", order), means())[1]
+
+
+def test_weights_are_exchanged_with_their_means() -> None:
+    """Catches half of Z where one group is called the first, and its weight is a simplex."""
+    model, flat = means(True), flatten_model(means(True))
+    draws = lz.sample_hais(N, 4, model=model, random_seed=2, progressbar=False)["posterior"]
+    rows = unconstrain(flat, draws.to_dataset()).reshape(4 * N, -1)
+    density = RowDensity(flat)
+    assert symmetry_doubts(flat, density, rows) == []
+    mean = flat.columns_by_name["mean"]
+    [told] = symmetry_doubts(flat, density, rows[rows[:, mean[0]] < rows[:, mean[1]]])
+    assert "exchange of entries of mean, weight" in told.reason
 
 
 def test_no_symmetry_no_doubt() -> None:

@@ -50,3 +50,16 @@ def test_entries_with_names_stay() -> None:
     """Catches rows of one mode that are put where there is none: one mean has another prior."""
     before, after, _ = dealt(mixture(np.array([0.0, 0.0, 1e-3])))
     np.testing.assert_array_equal(after, before)
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_weights_follow_their_means(k: int) -> None:
+    """Catches a copy of a mixture that is lost where its weights are a simplex."""
+    with pm.Model() as model:
+        weight = pm.Dirichlet("weight", np.ones(k))
+        mean = pm.Normal("mean", 0.0, 3.0, shape=k)
+        pm.NormalMixture("y", weight, mean, 1.0, observed=[-4.0, 0.1, 5.0, 4.5])
+    before, after, block = dealt(model)
+    assert len(np.unique(np.argsort(after[:, k - 1 :], axis=1), axis=0)) == np.prod(range(1, k + 1))
+    densities = np.stack(block.densities(np.concatenate([before, after])))
+    np.testing.assert_allclose(densities[:, N:], densities[:, :N], rtol=1e-9, atol=1e-9)
