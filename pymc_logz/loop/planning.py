@@ -13,6 +13,7 @@ components that explain the most.
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from pymc_logz.kernels.compose import for_variables
 from pymc_logz.loop.frozen import Planned, make_plan, n_followed, plan_of_one_step, refine, walk
 from pymc_logz.loop.looking import Look, given_reference, look_around
 from pymc_logz.loop.search import HEAVY, N_TRIED, Search, can_climb
-from pymc_logz.loop.widening import LEAST, OF_MODE, add_draws, components_of, searched
+from pymc_logz.loop.widening import LEAST, OF_MODE, add_draws, components_of, proposed, searched, widen
 from pymc_logz.models.flat import model_path, open_path
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.pilot.ladder import MAX_GROWTH, first_ladder, settled
@@ -312,6 +313,11 @@ class Planner:
             return None
         search = Search(self.target, self.rng)
         search.add_and_draw([Prior(), *parts])
+        found = self.tried(search)
+        if found is None or found[1] < 0.5:
+            proposers = proposed(search)
+            search.add_parts([*islice(proposers, 1)])
+            widen(search, proposers, None)
         return self.without_path(search)
 
 

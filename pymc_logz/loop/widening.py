@@ -23,6 +23,7 @@ from pymc_logz.references.conditional import conditional_normal, has_conditional
 from pymc_logz.references.directions import independent_directions
 from pymc_logz.references.given_few import independent_given_few
 from pymc_logz.references.modes import MAX_DIMS, followed
+from pymc_logz.references.nested import OF_NESTED
 from pymc_logz.references.reference import Reference, components_in_words, funnel_of
 from pymc_logz.runners.anneal import merge
 from pymc_logz.runners.progress import is_shown
@@ -120,7 +121,9 @@ def proposed(search: Search) -> Iterator[Part]:
     ways: list[Callable[..., Part | None]]
     ways = [independent_given_few, independent_directions, conditional_normal]
     prepared = search.target.prepared
-    if has_conditional_normals(prepared) and normal_columns(prepared.flat).size < prepared.n_dims:
+    is_new = not any(part.what == OF_NESTED for part in search.parts)
+    n_normal = normal_columns(prepared.flat).size
+    if is_new and has_conditional_normals(prepared) and n_normal < prepared.n_dims:
         ways.reverse()  # others, as spreads are, may decide how narrow normal ones are
     for make in ways:
         part = make(search.target, search.known()[0], search.rng)
