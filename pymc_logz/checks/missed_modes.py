@@ -1,13 +1,12 @@
 """What rows that walk from the prior say against draws of a posterior."""
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.special import gammainc
 
 from pymc_logz.errors import EvidenceWarning, ModelError, PilotError
 from pymc_logz.estimators import LogZEstimate, importance_log_z
@@ -24,15 +23,7 @@ from pymc_logz.references.blend import Blend, Target
 from pymc_logz.references.reference import widened
 from pymc_logz.runners.block import Block
 from pymc_logz.trees.doubts import Doubt, disagreements
-from pymc_logz.weights import ALPHA, NEGLIGIBLE, log_mean, weight_ess
-
-FEW_DRAWS = 32
-"""Draws of which there must be more, lest a mode be no further from them than they are apart."""
-HIT_MASS, FEW_HITS = 0.25, 2
-"""Mass of a mode, in units of Z, by draws of the prior, of which those in a posterior's tails have
-up to a tenth, and how many of them there have to be: one may be at the end of a curved ridge."""
-LEAST_HIT = 0.1
-"""Less counts too, if it is far more than is expected of draws that are right."""
+from pymc_logz.weights import NEGLIGIBLE
 
 
 def found_from_prior(
@@ -102,61 +93,6 @@ def larger(own: LogZEstimate, estimate: LogZEstimate) -> list[Doubt]:
     if log_z < estimate.log_z + NEGLIGIBLE:
         return []
     return [doubt._replace(status="missed_mode") for doubt in disagreements(estimate, [own])]
-
-
-def hit_doubts(
-    densities: Densities,
-    rows: np.ndarray,
-    draws: np.ndarray,
-    log_z: float,
-    log_share: float,
-    more: Callable[[], np.ndarray] | None = None,
-    least_mass: float = LEAST_HIT,
-) -> list[Doubt]:
-    """Whether draws of the prior (n, d) hit a mode that no draw of the posterior is in.
-
-    One that is narrow, but within reach of a few thousand draws, as in few dimensions. Of m draws
-    of the posterior that are right k have a likelihood above which k / m of it is, and the mean
-    over the prior of likelihoods above that is as much of Z. Where it is much more, by more draws
-    than chance brings there (their number is a Poisson variable), they have hit what the others
-    lack. ``log_share`` is of the prior that transforms allow. A few hits tell nothing, but that it
-    is worth ``more`` draws, which are then judged in place of the first ones. ``least_mass`` is
-    that of a mode above all draws, in units of Z, if it is 15 times what is expected. Some draws of
-    the posterior may have strayed there: above 16 or 64 of them it is 3 times at least, since their
-    number is noisy.
-    """
-    distinct, which = np.unique(draws, axis=0, return_inverse=True)
-    if len(distinct) < FEW_DRAWS:
-        return []
-    with np.errstate(all="ignore"):
-        likelihood = densities(rows)[1]
-        likelihood = np.where(np.isnan(likelihood), -np.inf, likelihood)
-        of_draws = densities(distinct)[1][which.ravel()]
-    if not likelihood.max() < np.inf:
-        return []
-    ordered = np.sort(of_draws[~np.isnan(of_draws)])[::-1]
-    if more is not None and 0 < np.sum(likelihood > ordered[0]) < 8:
-        return hit_doubts(densities, more(), draws, log_z, log_share, None, least_mass)
-    for n_beyond in (1, 16, 64):
-        above = likelihood[likelihood > ordered[min(n_beyond, ordered.size) - 1]]
-        if not above.size:
-            continue
-        mass = log_mean(above) + np.log(above.size / len(rows)) + log_share - log_z
-        # as many as they would be if all were alike
-        n_hits = float(weight_ess(above))
-        if n_hits < min(n_beyond, FEW_HITS):
-            continue
-        chance = gammainc(n_hits, n_hits * n_beyond / len(draws) / np.exp(mass))
-        least = min(HIT_MASS, max(least_mass, 15.0 * n_beyond / len(distinct)))
-        least = max(least, 3.0 * n_beyond / len(draws))
-        if mass > np.log(least) and chance < ALPHA:
-            reason = (
-                f"{above.size} of {len(rows)} draws of the prior have a higher likelihood than all "
-                f"particles of the run but {n_beyond - 1}, with about {np.exp(mass):.2g} times the "
-                "mass of the particles"
-            )
-            return [Doubt("missed_mode", reason)]
-    return []
 
 
 def is_large(flat: FlatModel, max_data: int = 5000) -> bool:

@@ -24,7 +24,15 @@ from pymc_logz.kernels.compose import for_variables
 from pymc_logz.loop.frozen import Planned, make_plan, n_followed, plan_of_one_step, refine, walk
 from pymc_logz.loop.looking import Look, given_reference, look_around
 from pymc_logz.loop.search import HEAVY, N_TRIED, Search, can_climb
-from pymc_logz.loop.widening import LEAST, OF_MODE, add_draws, components_of, proposed, searched, widen
+from pymc_logz.loop.widening import (
+    LEAST,
+    OF_MODE,
+    add_draws,
+    components_of,
+    proposed,
+    searched,
+    widen,
+)
 from pymc_logz.models.flat import model_path, open_path
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.pilot.ladder import MAX_GROWTH, first_ladder, settled

