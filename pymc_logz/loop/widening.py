@@ -27,6 +27,7 @@ from pymc_logz.references.nested import OF_NESTED
 from pymc_logz.references.reference import Reference, components_in_words, funnel_of
 from pymc_logz.runners.anneal import merge
 from pymc_logz.runners.progress import is_shown
+from pymc_logz.weights import resampled
 
 LEAST = 0.01
 """Effective share of rows of components below which rows are annealed from the prior: the ends of
@@ -61,7 +62,9 @@ def searched(
     search.climb()
     search.add_and_draw(search.lacking_modes(search.shares()))
     if tried and tried.blend and tried.ran:
-        search.add_and_draw(search.modes_of_heavy(reduce(merge, tried.ran)))
+        ran = reduce(merge, tried.ran)
+        search.add_witnesses(target(ran.position[resampled(ran.log_weight, rng, AT_ONCE)]))
+        search.add_and_draw(search.modes_of_heavy(ran))
     # what is fitted to rows says nothing of where they did not get, the narrow end of a funnel or
     # far tails, and seems even without it
     search.add_parts([*islice(proposers, 1)])
