@@ -145,7 +145,7 @@ class Block(MovesOfRows):
     def target_and_gradient(self, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Log target of rows (n, d), with -inf for NaN, and its gradients as they are (n, d)."""
         evaluation = self.evaluated(position)
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
             value = np.add(evaluation.log_reference, evaluation.log_ratio)
             slope = np.add(evaluation.grad_log_reference, evaluation.grad_log_ratio)
         return np.where(np.isnan(value), -np.inf, value), slope

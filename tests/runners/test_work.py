@@ -164,7 +164,6 @@ def test_a_bridge_counts_rows(model: pm.Model) -> None:
     tree = xr.DataTree.from_dict({"posterior": dict_to_dataset({"mu": draws})})
     settings: dict[str, Any] = {"method": "normal", "cross_check": None}
     bridged = bridge_sampling(tree, model, **settings, random_seed=1, progressbar=False)
-    # 2,000 draws in calls of 512, 1,000 rows of the proposal, and a call that looks at the tails
-    walk = bridged["evidence"].attrs["row_evaluations"] - (4 * 512 + 2 * 512 + 512)
-    assert walk % 512 == 0
-    assert 7 * 512 <= walk < 40 * 512
+    # 2,000 draws in calls of 512, 1,000 rows of the proposal, a call that looks at the tails, and
+    # two that look for poles
+    assert bridged["evidence"].attrs["row_evaluations"] == (4 + 2 + 1 + 2) * 512
