@@ -139,7 +139,8 @@ def evidence_sensitivity(
             data = {name: array[i] for name, array in values.items()}
             changes.append(log_joint(data) - target)
             one = reweighted_log_z(changes[-1], log_weight)
-            whole = replace(one, log_z=one.log_z + float(base["log_z"]))
+            mcse = float(np.hypot(one.mcse, float(base["mcse"])))
+            whole = replace(one, log_z=one.log_z + float(base["log_z"]), mcse=mcse)
             own = modes(data, whole) if one.usable and not doubts else []
             found += doubted([one], [*doubts, *own])
             notes += [Doubt(doubt.status, f"alternative {i}: {doubt.reason}") for doubt in own]
