@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.spatial import KDTree
+from scipy.spatial.distance import cdist
 
 from pymc_logz.models.context import n_affordable
 from pymc_logz.models.preparation import Prepared
@@ -199,17 +200,29 @@ def peaks_apart(
 ) -> list[Peak]:
     """Peaks of the marginal density, each climbed to from settings that the others do not explain.
 
-    Those are so ``much`` more likely, in nats, than by the peaks before. Peaks of less than a
-    thousandth of the mass are left out.
+    Those are so ``much`` more likely, in nats, than by the peaks before. After the first one the
+    setting is taken that is furthest from any that is more likely, and what is less likely around
+    it. Peaks of less than a thousandth of the mass are left out.
     """
+    # Rodriguez & Laio (2014), Clustering by fast search and find of density peaks, doi
+    # 10.1126/science.1242072: else many settings on the ridge of a peak hide a lower one
     found, log_explained = list[Peak](), np.full(len(outer), -np.inf)
     for _ in range(most):
         left = seen.log_marginal > log_explained + much
         if not left.any():
             break
+        if found:
+            (those,), value = np.nonzero(left), seen.log_marginal
+            away = cdist(outer[those] / spread_of(outer), outer / spread_of(outer))
+            higher = np.where(value > value[those, None], away, np.inf).min(axis=1)
+            first = int(np.argmax(np.where(np.isfinite(higher), higher, 0.0)))
+            left &= away[first] < higher[first]
+            log_explained[left] = np.inf
         peak = highest_peak(parts, outer[left], Modes(*(part[left] for part in seen)))
         if peak is None:
-            break
+            if not found:
+                break
+            continue
         # a peak of correlated entries is climbed to again by what its axes do not explain
         if not any(np.all(np.abs(peak.outer - one.outer) < np.diag(one.factor)) for one in found):
             found.append(peak)

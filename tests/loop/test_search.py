@@ -29,6 +29,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS"),
 ]
 N_FRESH = 24 * N_ROWS
+OF_GAIN = np.array([1.8712, -0.10645])
 RASCH = -18.6478
 """Log Z of nine persons and three items, by quadrature in three dimensions, to 1e-4."""
 
@@ -355,3 +356,26 @@ def test_uneven_nested_approximations_are_not_the_end() -> None:
         log_z, error, status = models.log_z_of(run)
         assert status == "ok"
         assert abs(log_z - RASCH) < 3 * error
+
+
+def test_a_lower_peak_beside_the_ridge_of_another_is_found() -> None:
+    """Catches a gain of the other sign, 9% of Z, hidden by settings on the ridge of the first."""
+    with pm.Model() as model:
+        gain, signal = pm.Normal("gain", 0.7, 0.7), pm.Laplace("signal", 0, 1, shape=2)
+        pm.Normal("y", gain * signal, 0.05, observed=OF_GAIN)
+    for seed in (3, 4):
+        run = lz.sample_hais(model=model, random_seed=seed, progressbar=False)
+        log_z, error, status = models.log_z_of(run)
+        assert status == "ok"
+        assert abs(log_z - of_gain()) < 4 * error
+
+
+def of_gain() -> float:
+    """Its log Z, by quadrature over the gain, and over what each signal makes of it."""
+    gain, noise = np.linspace(-4, 5, 1800), 0.05 * np.linspace(-8, 8, 801)
+    log_z = stats.norm.logpdf(gain, 0.7, 0.7)
+    for one in OF_GAIN:
+        signal = (one - noise) / gain[:, None]
+        values = stats.norm.pdf(noise, 0, 0.05) * stats.laplace.pdf(signal) / np.abs(gain[:, None])
+        log_z = log_z + np.log(values.sum(axis=1) * (noise[1] - noise[0]))
+    return float(np.log(np.exp(log_z).sum() * (gain[1] - gain[0])))
