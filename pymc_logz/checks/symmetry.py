@@ -13,7 +13,7 @@ import numpy as np
 
 from pymc_logz.models.beyond_draws import Densities
 from pymc_logz.models.flat import FlatModel
-from pymc_logz.pilot.exchanges import N_COMPARED, Exchanged, are_the_same, exchangeable
+from pymc_logz.pilot.exchanges import N_COMPARED, are_the_same, exchangeable, in_order
 from pymc_logz.trees.doubts import Doubt
 
 
@@ -77,15 +77,8 @@ def _symmetries(flat: FlatModel) -> Iterator[Symmetry]:
             order, side = np.arange(first.k), np.zeros(d)
             order[[i, i + 1]] = i + 1, i
             side[first.columns[i, 0]], side[first.columns[i + 1, 0]] = 1.0, -1.0
-            exchange = partial(_exchanged, variables, order)
+            exchange = partial(in_order, variables=variables, order=order)
             yield Symmetry(f"an exchange of entries of {names}", exchange, side)
-
-
-def _exchanged(variables: list[Exchanged], order: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    moved = rows.copy()
-    for one in variables:
-        one.reorder(moved, order)
-    return moved
 
 
 def _reflected(what: str, columns: np.ndarray, d: int) -> Symmetry:

@@ -99,9 +99,8 @@ def made_of(model: pm.Model) -> dict[str, Hashable]:
     terms = [*model.free_RVs, *model.observed_RVs, *model.potentials]
     found: dict[str, Hashable] = {str(term.name): None for term in terms}
     for var in filter(is_data, ancestors([*terms, *model.rvs_to_values.values()])):
-        found[str(var.name or f"a shared variable without a name ({len(found)})")] = contents_of(
-            var
-        )
+        name = var.name or f"a shared variable without a name ({len(found)})"
+        found[str(name)] = contents_of(var)
     return found
 
 

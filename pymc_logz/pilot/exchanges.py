@@ -33,6 +33,14 @@ class Exchanged(NamedTuple):
         rows[:, self.columns] = values[:, : len(self.columns)]
 
 
+def in_order(rows: np.ndarray, variables: list[Exchanged], order: np.ndarray) -> np.ndarray:
+    """Rows (n, d) with the entries of some variables in an order, shape (k,) or (n, k)."""
+    moved = rows.copy()
+    for one in variables:
+        one.reorder(moved, order)
+    return moved
+
+
 def reordered(
     block: Block, columns: Mapping[str, np.ndarray], rows: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
@@ -41,12 +49,11 @@ def reordered(
     Entries along the first axis of ``columns``, those that each variable takes in a row, are
     exchanged: of all variables that have as many, or of one alone. ``block`` moved the rows.
     """
-    position = rows.copy()
+    position = rows
     for exchanged in _that_change_nothing(block, position, [*exchangeable(columns)]):
         k = exchanged[0].k
         orders = rng.permuted(np.tile(np.arange(k), (len(position), 1)), axis=1)
-        for one in exchanged:
-            one.reorder(position, orders)
+        position = in_order(position, exchanged, orders)
     return position
 
 
@@ -83,10 +90,8 @@ def _that_change_nothing(
     for exchanged in candidates:
         k = exchanged[0].k
         # two orders that make up all others
-        for order in (np.r_[1, 0, 2:k], np.roll(np.arange(k), 1)):
-            moved.append(tried.copy())
-            for one in exchanged:
-                one.reorder(moved[-1], order)
+        orders = np.r_[1, 0, 2:k], np.roll(np.arange(k), 1)
+        moved += [in_order(tried, exchanged, order) for order in orders]
     densities = np.stack(block.densities(np.concatenate(moved)))
     before, *after = np.split(densities, len(moved), axis=1)
     same = [bool(are_the_same(before, one).all()) for one in after]

@@ -213,7 +213,8 @@ def peaks_apart(
             break
         if found:
             (those,), value = np.nonzero(left), seen.log_marginal
-            away = cdist(outer[those] / spread_of(outer), outer / spread_of(outer))
+            scaled = outer / spread_of(outer)
+            away = cdist(scaled[those], scaled)
             higher = np.where(value > value[those, None], away, np.inf).min(axis=1)
             first = int(np.argmax(np.where(np.isfinite(higher), higher, 0.0)))
             left &= away[first] < higher[first]

@@ -226,8 +226,8 @@ def _modes_under(
     places = {name: data_variable(model, name) for name in values}
     prior = PriorDraws(model, needed=False)
     in_containers = all(hasattr(place, "set_value") for place in places.values())
-    can_look = in_containers and prior.obstacle is None
-    can_look = can_look and not density.flat.sites and not is_large(density.flat)
+    is_cheap = not density.flat.sites and not is_large(density.flat)
+    can_look = in_containers and prior.obstacle is None and is_cheap
 
     def under(data: Data, rng: np.random.Generator, n: int) -> np.ndarray:
         before = {name: place.get_value() for name, place in places.items()}

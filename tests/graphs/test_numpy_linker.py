@@ -49,26 +49,17 @@ def test_loops_do_not_suit():
     assert not suits_numpy([looped])
 
 
-def test_without_jax_a_small_model_is_not_compiled(monkeypatch):
-    """Would catch a minute of NUMBA for a second's work."""
+@pytest.mark.parametrize(("n_bytes", "backend"), [(None, "numpy"), (2**30, "numba")])
+def test_without_jax_models_of_large_steps_are_compiled(monkeypatch, n_bytes, backend):
+    """Would catch a minute of NUMBA for a second's work, and a long run that is never compiled."""
     monkeypatch.setattr("pymc_logz.graphs.compiling.find_spec", lambda name: None)
+    if n_bytes is not None:
+        monkeypatch.setattr("pymc_logz.graphs.compiling.bytes_computed", lambda *_: n_bytes)
     with pm.Model() as model:
         pm.Binomial("y", n=100, p=pm.Beta("p", 1, 1), observed=50)
     tree = lz.sample_hais(model=model, random_seed=1, progressbar=False)
     entry = tree["evidence"].isel(estimator=0)
-    assert tree["evidence"].attrs["backend"] == "numpy"
-    assert abs(entry["log_z"].item() + np.log(101)) < 4 * entry["mcse"].item() + 1e-3
-
-
-def test_of_a_large_step_the_model_is_compiled(monkeypatch):
-    """Would catch a long run whose model is never compiled."""
-    monkeypatch.setattr("pymc_logz.graphs.compiling.find_spec", lambda name: None)
-    monkeypatch.setattr("pymc_logz.graphs.compiling.bytes_computed", lambda *_: 2**30)
-    with pm.Model() as model:
-        pm.Binomial("y", n=100, p=pm.Beta("p", 1, 1), observed=50)
-    tree = lz.sample_hais(model=model, random_seed=1, progressbar=False)
-    entry = tree["evidence"].isel(estimator=0)
-    assert tree["evidence"].attrs["backend"] == "numba"
+    assert tree["evidence"].attrs["backend"] == backend
     assert abs(entry["log_z"].item() + np.log(101)) < 4 * entry["mcse"].item() + 1e-3
 
 
