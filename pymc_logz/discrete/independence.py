@@ -12,7 +12,6 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-import pytensor
 from pytensor.compile.mode import Mode
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.traversal import ancestors, io_toposort
@@ -22,6 +21,7 @@ from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor, indices_from_subtensor
 
+from pymc_logz.graphs.functions import function_for
 from pymc_logz.models.cache import is_data
 
 NONE, SEVERAL = -1, -2
@@ -98,7 +98,7 @@ class Tracer:
         seen = [var for node in self.nodes for var in (*node.inputs, *node.outputs)]
         wanted = [var for var in dict.fromkeys([*seen, *self.pieces]) if hasattr(var.type, "dtype")]
         mode = Mode(linker="py", optimizer=None)
-        function = pytensor.function(list(at), wanted, mode=mode, on_unused_input="ignore")
+        function = function_for(list(at), wanted, mode=mode, on_unused_input="ignore")
         self.values: dict[Variable, Any] = dict(zip(wanted, function(*at.values()), strict=True))
 
     def owners(self, entries: Mapping[Any, Owners], sets: Sets) -> list[Owners]:

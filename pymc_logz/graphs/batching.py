@@ -31,7 +31,7 @@ from pytensor.tensor.subtensor import AdvancedIncSubtensor, IncSubtensor
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.arguments import check_choice
-from pymc_logz.graphs.functions import compile_kwargs_for, one_at_a_time
+from pymc_logz.graphs.functions import compile_kwargs_for, function_for, one_at_a_time
 from pymc_logz.graphs.host_calls import HostCall, calls_host, jax_host_call
 
 BATCHINGS = ("auto", "vector", "row")
@@ -162,7 +162,7 @@ class RowMap(Op):
         # a black box takes the time, whatever is compiled around it
         mode = "FAST_COMPILE" if calls_host(self.fgraph.outputs) else "CVM"
         kwargs = compile_kwargs_for(mode, {"trust_input": True, "on_unused_input": "ignore"})
-        one_row = pytensor.function(self.fgraph.inputs, self.fgraph.outputs[0], **kwargs)
+        one_row = function_for(self.fgraph.inputs, self.fgraph.outputs[0], **kwargs)
         return one_at_a_time(one_row)
 
     def perform(self, node: Apply, inputs: Sequence[Any], outputs: Any) -> None:

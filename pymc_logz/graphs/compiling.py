@@ -15,8 +15,7 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
-import pytensor
-from pytensor.compile.mode import Mode, get_mode
+from pytensor.compile.mode import Mode
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.link.jax.linker import JAXLinker
@@ -25,7 +24,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.errors import logger
 from pymc_logz.graphs.batching import teach_row_maps
-from pymc_logz.graphs.functions import compile_kwargs_for, one_at_a_time
+from pymc_logz.graphs.functions import compile_kwargs_for, function_for, mode_for, one_at_a_time
 from pymc_logz.graphs.host_calls import calls_host, raising_as_called
 from pymc_logz.graphs.numpy_linker import numpy_mode, suits_numpy
 from pymc_logz.graphs.threads import hush_forks_of_chains
@@ -71,7 +70,7 @@ class Choice(NamedTuple):
     @property
     def is_jax(self) -> bool:
         """Whether JAX was asked for, by the user or by `choose_backend`."""
-        return self.mode is not None and isinstance(get_mode(self.mode).linker, JAXLinker)
+        return self.mode is not None and isinstance(mode_for(self.mode).linker, JAXLinker)
 
     def around_models(self) -> "Choice":
         """NumPy, but what a model computes for a batch of rows is compiled as was asked for."""
@@ -158,7 +157,7 @@ def _compile_first[Made](
 
 def linker_name(mode: Any) -> str:
     """Name of the PyTensor linker of a mode, as in "numba"."""
-    return type(get_mode(mode).linker).__name__.removesuffix("Linker").lower()
+    return type(mode_for(mode).linker).__name__.removesuffix("Linker").lower()
 
 
 def function_of(inputs: Sequence[Variable], outputs: Sequence[Variable], choice: Choice) -> Any:
@@ -170,7 +169,7 @@ def function_of(inputs: Sequence[Variable], outputs: Sequence[Variable], choice:
         fixed = {"trust_input": True, "on_unused_input": "ignore"}
         kwargs = compile_kwargs_for(choice.mode, {**fixed, **choice.kwargs})
         teach_row_maps(kwargs["mode"].linker)
-        return pytensor.function(list(inputs), list(outputs), **kwargs)
+        return function_for(list(inputs), list(outputs), **kwargs)
 
 
 def _compiled(graph: tuple[Sequence[Variable], Sequence[Variable]], choice: Choice) -> Compiled:
@@ -225,7 +224,7 @@ def bytes_computed(
     """Bytes of all that depends on the first inputs, or all, while outputs are computed."""
     # nothing is freed
     linker = VMLinker(allow_gc=False, use_cloop=False, lazy=False, c_thunks=False)
-    function = pytensor.function(
+    function = function_for(
         list(inputs), list(outputs), mode=Mode(linker, None), on_unused_input="ignore"
     )
     with np.errstate(all="ignore"):

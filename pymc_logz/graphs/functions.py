@@ -7,6 +7,9 @@ from typing import Any
 import pytensor
 from pytensor.compile.mode import Mode, get_mode, optdb
 
+_compiling = threading.RLock()
+"""Held while PyTensor compiles: it sets its default mode meanwhile, which is for all threads."""
+
 SLOW = ("local_greedy_distributor", "dot_diag_to_elemwise", "selection_dot_to_indexing")
 """Rewrites that look through whole graphs: of a solver's thousand operations, nine tenths of all
 rewriting, for a few operations less."""
@@ -60,9 +63,21 @@ def parameter_checks() -> tuple[str, ...]:
     return (name,) if name in optdb["canonicalize"] else ()
 
 
+def function_for(inputs: Any, outputs: Any, **kwargs: Any) -> Any:
+    """What ``pytensor.function`` returns; threads may call this at once."""
+    with _compiling:
+        return pytensor.function(inputs, outputs, **kwargs)
+
+
+def mode_for(mode: Any) -> Mode:
+    """A mode by name; None is PyTensor's default, not what another thread compiles for now."""
+    with _compiling:
+        return get_mode(mode)
+
+
 def compile_kwargs_for(mode: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """Keyword arguments of ``pytensor.function`` for a mode, bad parameters giving -inf."""
-    mode = get_mode(mode)
+    mode = mode_for(mode)
     optimizer = mode.provided_optimizer.including(*parameter_checks()).excluding(*SLOW)
     return {**kwargs, "mode": Mode(linker=mode.linker, optimizer=optimizer)}
 
@@ -70,4 +85,4 @@ def compile_kwargs_for(mode: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
 def cheaply_compiled(inputs: Any, outputs: Any) -> Callable[..., Any]:
     """Function that compiles in no time, for what is called once or twice."""
     kwargs = compile_kwargs_for("FAST_COMPILE", {"on_unused_input": "ignore"})
-    return one_at_a_time(pytensor.function(inputs, outputs, **kwargs))
+    return one_at_a_time(function_for(inputs, outputs, **kwargs))

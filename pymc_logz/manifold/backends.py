@@ -10,15 +10,13 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
-import pytensor
 import pytensor.tensor as pt
-from pytensor.compile.mode import get_mode
 from pytensor.gradient import jacobian as symbolic_jacobian
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.graphs.batching import RowMap
 from pymc_logz.graphs.compiling import Choice, choose_backend
-from pymc_logz.graphs.functions import compile_kwargs_for, one_at_a_time
+from pymc_logz.graphs.functions import compile_kwargs_for, function_for, mode_for, one_at_a_time
 from pymc_logz.manifold.algebra import (
     NUMPY,
     Arrays,
@@ -204,10 +202,10 @@ class PytensorBackend:
 
         def compiled(output: Any, *more: Any, **options: Any) -> Callable:
             options = compile_kwargs_for(mode, {"trust_input": True, **kwargs, **options})
-            return one_at_a_time(pytensor.function([point, *more], output, **options))
+            return one_at_a_time(function_for([point, *more], output, **options))
 
         self.symbolic, self.reason = symbolic, reason
-        linker = type(get_mode(mode).linker).__name__
+        linker = type(mode_for(mode).linker).__name__
         self.name = linker.removesuffix("Linker").lower()
         self.constraint = compiled(residual)
         self._density = compiled([log_density, pt.grad(log_density, point)])

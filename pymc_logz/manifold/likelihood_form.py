@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pymc as pm
-import pytensor
 import pytensor.tensor as pt
 from pymc.model.fgraph import ModelFreeRV, ModelPotential, model_from_fgraph, model_observed_rv
 from pymc.pytensorf import toposort_replace
@@ -13,6 +12,7 @@ from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
 
 from pymc_logz.errors import ModelError
+from pymc_logz.graphs.functions import function_for
 from pymc_logz.manifold.algebra import RELATIVE_ROUNDING, is_analytic
 from pymc_logz.manifold.generator import without_recurrence
 from pymc_logz.manifold.generator_form import graph_of
@@ -178,7 +178,7 @@ def _is_affine(
 ) -> bool:
     """Whether each entry of an output is affine in its own entry of the noise, and in no other."""
     n_draws, n_finite = len(draws[str(noise.name)]), 0
-    function = pytensor.function(
+    function = function_for(
         model.free_RVs,
         [output, *_mean_and_scale(output, noise, value)],
         mode="FAST_COMPILE",

@@ -18,7 +18,7 @@ from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.type import RandomType
 
-from pymc_logz.graphs.functions import Kept
+from pymc_logz.graphs.functions import Kept, mode_for
 
 ATTRIBUTE = "_pymc_logz_kept"
 """Where a model carries what is kept for it."""
@@ -88,7 +88,7 @@ def _state_of(model: pm.Model) -> tuple[Sequence[Any], Hashable]:
         if is_data(var) or isinstance(var, Constant)
     )
     config = pytensor.config
-    settings = (config.floatX, config.mode, config.linker, config.optimizer)
+    settings = (config.floatX, mode_for(None), config.linker, config.optimizer)
     transforms = (model.rvs_to_transforms[rv] for rv in random)
     contents = (tuple(map(len, lists)), len(roots), settings, *brought_in)
     return [*transforms, *roots, *graph], contents

@@ -17,6 +17,7 @@ from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.random import basic
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_logz.graphs.functions import function_for
 from pymc_logz.models.cache import KeptForModel, is_data
 from pymc_logz.models.data_inputs import starting_point
 from pymc_logz.paths.geometric import Site
@@ -91,7 +92,7 @@ def _constant(bound: Any, kept: KeptForModel) -> np.ndarray | None:
     if rvs_in_graph([bound]):
         return None
     kept.bake_in(var for var in graph_inputs([bound]) if is_data(var))
-    return np.asarray(pytensor.function([], bound, mode="FAST_COMPILE")())
+    return np.asarray(function_for([], bound, mode="FAST_COMPILE")())
 
 
 def slices_of(variables: Sequence[Any], start: Mapping[str, np.ndarray]) -> list[slice]:

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
-import pytensor
 import pytensor.tensor as pt
 from pymc.distributions.shape_utils import change_dist_size
 from pymc.initial_point import make_initial_point_expression
@@ -20,6 +19,7 @@ from pytensor.tensor.shape import Shape
 from pytensor.tensor.type import TensorType
 
 from pymc_logz.errors import ImproperPriorError, warn
+from pymc_logz.graphs.functions import function_for
 from pymc_logz.models.cache import kept_for
 from pymc_logz.models.data_inputs import starting_point
 from pymc_logz.models.known_priors import exact_transforms
@@ -167,7 +167,7 @@ class Sampler:
         outputs = replace_rng_nodes(tensors)
         updates = collect_default_updates(inputs=inputs, outputs=outputs)
         settings = {"mode": "FAST_COMPILE", "on_unused_input": "ignore"}
-        self.function = pytensor.function(inputs, outputs, updates=updates, **settings)
+        self.function = function_for(inputs, outputs, updates=updates, **settings)
         self._rngs = find_rng_nodes(outputs)
         self.lock = threading.Lock()
         """Held from seeding the generators to the last draw."""

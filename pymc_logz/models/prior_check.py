@@ -14,13 +14,12 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
-import pytensor
 import pytensor.tensor as pt
 from pymc.pytensorf import replace_vars_in_graphs
 from pytensor.graph.replace import vectorize_graph
 
 from pymc_logz.errors import ImproperPriorError, warn
-from pymc_logz.graphs.functions import compile_kwargs_for
+from pymc_logz.graphs.functions import compile_kwargs_for, function_for
 from pymc_logz.models.cache import contents_of, is_data, kept_for
 from pymc_logz.models.known_priors import is_known
 from pymc_logz.models.prior import Sampler, transformed
@@ -213,7 +212,7 @@ class Conditional:
             batches.append(pt.tensor(dtype=value.type.dtype, shape=(None, *value.type.shape)))
             outputs += vectorize_graph([log_density], {value: batches[-1]})
         kwargs = compile_kwargs_for("FAST_COMPILE", {"on_unused_input": "ignore"})
-        self.log_density = pytensor.function([*model.value_vars, *batches], outputs, **kwargs)
+        self.log_density = function_for([*model.value_vars, *batches], outputs, **kwargs)
         functions = (self.joint.function, self.draw.function, self.log_density)
         shared = (var for function in functions for var in function.get_shared())
         self.data = tuple(dict.fromkeys(var for var in shared if is_data(var)))
