@@ -6,7 +6,7 @@ slopes at some places that density, whatever its shape: skewed, with heavy tails
 noise that vanishes makes it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -21,10 +21,13 @@ from pymc_logz.references.marginal_peaks import Known, spread_of
 from pymc_logz.references.modes import MAX_DIMS
 from pymc_logz.runners.block import Block
 
-FIRST = (-10.0, -3.0, -1.0, -0.3, 0.0, 0.3, 1.0, 3.0, 10.0)
-"""Where slopes are looked at first, in standard deviations; and at the ends of what is known."""
-N_MORE = 14
-"""Places that are looked at after these, one by one where most may be missing."""
+FIRST = (-10.0, -3.0, -1.0, 0.0, 1.0, 3.0, 10.0)
+"""Where slopes are looked at first, in standard deviations; and at quantiles of what is known."""
+N_QUANTILES = 41
+"""Places all over what is known: a peak between two of them is not seen. Where entries turn out to
+have one peak each the ends are enough."""
+N_MORE = (4,) * 8
+"""Places that are looked at after these, where most may be missing; heights of peaks first."""
 LARGE = 1e100
 """Of which products are numbers still."""
 
@@ -42,10 +45,11 @@ class Lines(NamedTuple):
     """Slopes above the last knot, negative, shape (K, n)."""
 
     @classmethod
-    def of_slopes(cls, knots: np.ndarray, slope: np.ndarray, least: np.ndarray) -> "Lines":
-        """Normalised, from slopes at the knots; tails fall as fast as ``least`` (n,)."""
+    def of_places(cls, places: "Places", least: np.ndarray) -> "Lines":
+        """Normalised, from slopes and heights at places; tails fall as fast as ``least`` (n,)."""
+        slope = places.slope
         below, above = np.maximum(slope[:, :, 0], least), np.minimum(slope[:, :, -1], -least)
-        lines = cls(knots, heights(knots, slope), below, above)
+        lines = cls(places.knots, places.heights(), below, above)
         total = logsumexp(lines.log_masses(), axis=2, keepdims=True)
         return lines._replace(height=lines.height - total)
 
@@ -58,6 +62,11 @@ class Lines(NamedTuple):
         low = self.height[:, :, :1] - np.log(self.below)[:, :, None]
         high = self.height[:, :, -1:] - np.log(-self.above)[:, :, None]
         return np.concatenate([low, between, high], axis=2)
+
+    def have_one_peak(self) -> bool:
+        """Whether all of them rise to one place, and fall from there."""
+        rises = np.diff(self.height) > 0
+        return not np.any(rises[:, :, 1:] > rises[:, :, :-1])
 
     def drawn(self, rng: np.random.Generator) -> np.ndarray:
         """A draw of each, shape (K, n)."""
@@ -93,33 +102,73 @@ class Lines(NamedTuple):
         return x, h, np.where(is_tail, tail, slope), np.where(is_tail, np.inf, next_x - x)
 
 
-def heights(knots: np.ndarray, slope: np.ndarray) -> np.ndarray:
-    """Log densities at knots (K, n, G), the highest zero, by slopes that change evenly between."""
-    rise = 0.5 * np.diff(knots) * (slope[:, :, 1:] + slope[:, :, :-1])
-    height = np.concatenate([np.zeros((*knots.shape[:2], 1)), rise.cumsum(axis=2)], axis=2)
-    return np.asarray(height - height.max(axis=2, keepdims=True))
+class Places(NamedTuple):
+    """What is known of densities of single entries, at some places."""
 
+    knots: np.ndarray
+    """Shape (K, n, G), in order."""
+    slope: np.ndarray
+    """Slopes of log densities there, shape (K, n, G)."""
+    known: np.ndarray
+    """Log densities but for a constant (K, n, G), NaN where only the slope is known."""
 
-def where_most_is_missing(knots: np.ndarray, slope: np.ndarray, large: float = 600.0) -> np.ndarray:
-    """Middle (K, n) of the two knots between which most mass may be above the line.
+    def heights(self) -> np.ndarray:
+        """Log densities (K, n, G), by slopes that change evenly between what is known.
 
-    Where the slope changes evenly the line is furthest below by an eighth of its change, times the
-    width; logs are no larger than what has finite sums.
-    """
-    height, width = heights(knots, slope), np.diff(knots)
-    gap = np.abs(np.diff(slope)) * width / 8
-    with np.errstate(divide="ignore"):
-        log_missing = np.maximum(height[:, :, 1:], height[:, :, :-1]) + np.log(width * gap)
-    k = np.argmax(log_missing + np.minimum(gap, large), axis=2)[:, :, None]
-    both = np.take_along_axis(knots, k, axis=2) + np.take_along_axis(knots, k + 1, axis=2)
-    return np.asarray(0.5 * both[:, :, 0])
+        Sums of slopes are not right over a valley: what they are off by is shared out, where
+        slopes change most.
+        """
+        knots, slope, n = self.knots, self.slope, self.knots.shape[2]
+        height, change = np.zeros(knots.shape), np.zeros(knots.shape)
+        rise = 0.5 * np.diff(knots) * (slope[:, :, 1:] + slope[:, :, :-1])
+        rise.cumsum(axis=2, out=height[:, :, 1:])
+        self.gaps().cumsum(axis=2, out=change[:, :, 1:])
+        off, there = self.known - height, np.isfinite(self.known)
+        before = np.maximum.accumulate(np.where(there, np.arange(n), -1), axis=2)
+        after = np.where(there, np.arange(n), n)[:, :, ::-1]
+        after = np.minimum.accumulate(after, axis=2)[:, :, ::-1]
+        first = n * np.arange(knots.shape[0] * knots.shape[1]).reshape(*knots.shape[:2], 1)
+        before, after = (
+            first + np.where(before < 0, after, before),
+            first + np.where(after == n, before, after),
+        )
+        x, y = change.take(before), change.take(after)
+        share = np.divide(change - x, y - x, out=np.zeros(knots.shape), where=y > x)
+        return np.asarray(height + (1 - share) * off.take(before) + share * off.take(after))
 
+    def peaks(self) -> np.ndarray:
+        """Which of them (K, n, G) are next to a peak, and the higher one of both sides."""
+        before, after = self.slope[:, :, :-1], self.slope[:, :, 1:]
+        turns, rises = (before > 0) & (after <= 0), before + after > 0
+        found = np.zeros(self.slope.shape, dtype=bool)
+        found[:, :, :-1] |= turns & ~rises
+        found[:, :, 1:] |= turns & rises
+        return found
 
-def inserted(old: np.ndarray, new: np.ndarray, place: np.ndarray) -> np.ndarray:
-    """Values (K, n, G + 1): the old ones, and a new one (K, n) after so many of them."""
-    each, place = np.arange(old.shape[2] + 1), place[:, :, None]
-    moved = np.minimum(each - (each > place), old.shape[2] - 1)
-    return np.where(each == place, new[:, :, None], np.take_along_axis(old, moved, axis=2))
+    def gaps(self, large: float = 600.0) -> np.ndarray:
+        """How far at most the line between two knots is below the density, (K, n, G - 1).
+
+        Where the slope changes evenly that is an eighth of its change, times the width; logs are
+        no larger than what has finite sums.
+        """
+        return np.minimum(np.abs(np.diff(self.slope)) * np.diff(self.knots) / 8, large)
+
+    def where_most_is_missing(self, n: int) -> np.ndarray:
+        """Middles (K, n, n_more) of the knots between which most mass may be above the line."""
+        height, gap = self.heights(), self.gaps()
+        with np.errstate(divide="ignore"):
+            log_missing = np.maximum(height[:, :, 1:], height[:, :, :-1]) + gap
+            log_missing += np.log(np.diff(self.knots) * gap)
+        k = np.argpartition(-log_missing, n, axis=2)[:, :, :n]
+        both = [np.take_along_axis(self.knots, one, axis=2) for one in (k, k + 1)]
+        return np.asarray(0.5 * sum(both))
+
+    def with_slopes(self, knots: np.ndarray, slope: np.ndarray) -> "Places":
+        """The same, and slopes at more places of each entry, both (K, n, n_more)."""
+        values = (knots, slope, np.full(knots.shape, np.nan))
+        both = [np.concatenate(pair, axis=2) for pair in zip(self, values, strict=True)]
+        order = np.argsort(both[0], axis=2)
+        return Places(*(np.take_along_axis(one, order, axis=2) for one in both))
 
 
 class GivenSettings(NamedTuple):
@@ -143,8 +192,8 @@ class GivenSettings(NamedTuple):
 class Independent(InnerAndOuter):
     """Inner entries of a row that are independent given the outer ones."""
 
-    bounds: np.ndarray
-    """Of all that is known of the inner entries, shape (2, n)."""
+    quantiles: np.ndarray
+    """Of all that is known of the inner entries, its ends included, shape (k, n)."""
 
     def modes(self, outer: np.ndarray, start: np.ndarray, scale: np.ndarray) -> GivenSettings:
         """Densities of the entries given settings (K, m), looked for near starts (K, n)."""
@@ -152,30 +201,51 @@ class Independent(InnerAndOuter):
         return GivenSettings.joined([self._modes(outer[i], start[i], scale) for i in portions])
 
     def _modes(self, outer: np.ndarray, start: np.ndarray, scale: np.ndarray) -> GivenSettings:
-        ends = np.broadcast_to(self.bounds.T, (*start.shape, 2))
+        everywhere = np.broadcast_to(self.quantiles.T, (*start.shape, len(self.quantiles)))
         near = start[:, :, None] + scale[:, None] * np.array(FIRST)
-        knots = np.sort(np.concatenate([ends, near], axis=2), axis=2)
-        slope = np.stack(
-            [self._slopes(outer, at, start, scale) for at in np.moveaxis(knots, 2, 0)], axis=2
-        )
-        for _ in range(N_MORE):
-            new = where_most_is_missing(knots, slope)
-            place = (knots < new[:, :, None]).sum(axis=2)
-            slope = inserted(slope, self._slopes(outer, new, start, scale), place)
-            knots = inserted(knots, new, place)
-        lines = Lines.of_slopes(knots, slope, 1 / np.diff(self.bounds, axis=0)[0])
+        knots = np.sort(np.concatenate([everywhere, near], axis=2), axis=2)
+        slope = self._slopes(outer, knots, start, scale)
+        known = np.full(knots.shape, np.nan)
+        known[:, :, 0] = 0.0
+        places = Places(knots, slope, known)
+        first = np.argmax(places.heights(), axis=2)[:, :, None]
+        places = places._replace(known=np.where(np.arange(knots.shape[2]) == first, 0.0, np.nan))
+        base = np.take_along_axis(knots, first, axis=2)[:, :, 0]
+        value = self.block.log_target(self.rows(outer, base))
+        for n_more in N_MORE:
+            places = self._with_peaks(places, outer, base, value)
+            new = places.where_most_is_missing(n_more)
+            places = places.with_slopes(new, self._slopes(outer, new, start, scale))
+        places = self._with_peaks(places, outer, base, value)
+        lines = Lines.of_places(places, 1 / (self.quantiles[-1] - self.quantiles[0]))
         best = np.argmax(lines.height, axis=2)[:, :, None]
-        inner = np.take_along_axis(knots, best, axis=2)[:, :, 0]
+        inner = np.take_along_axis(places.knots, best, axis=2)[:, :, 0]
         value = self.block.log_target(self.rows(outer, inner))
         return GivenSettings(inner, value - lines.log_density_of(inner), lines)
 
+    def _with_peaks(
+        self, places: Places, outer: np.ndarray, base: np.ndarray, value: np.ndarray
+    ) -> Places:
+        """The same, and the log density at peaks: that of a base (K, n) with one entry moved."""
+        k, j, g = np.nonzero(places.peaks() & np.isnan(places.known))
+        if not k.size:
+            return places
+        moved, known = base[k], places.known.copy()
+        moved[np.arange(k.size), j] = places.knots[k, j, g]
+        found = self.block.log_target(self.rows(outer[k], moved))
+        good = np.isfinite(found) & np.isfinite(value[k])
+        known[k, j, g] = np.subtract(found, value[k], out=np.full(k.size, np.nan), where=good)
+        return places._replace(known=known)
+
     def _slopes(
-        self, outer: np.ndarray, inner: np.ndarray, start: np.ndarray, scale: np.ndarray
+        self, outer: np.ndarray, knots: np.ndarray, start: np.ndarray, scale: np.ndarray
     ) -> np.ndarray:
-        """Slopes of each density (K, n); where there are none they lead back to the start."""
-        slope = self.inner_at(outer, inner)[1]
-        slope = np.where(np.isfinite(slope), slope, np.sign(start - inner) / scale)
-        return np.clip(slope, -LARGE, LARGE)
+        """Slopes of each density (K, n, G); where there are none they lead back to the start."""
+        each = np.moveaxis(knots, 2, 0)
+        slope = self.inner_at(np.tile(outer, (len(each), 1)), np.concatenate(each))[1]
+        slope = np.moveaxis(slope.reshape(each.shape), 0, 2)
+        back = np.sign(start[:, :, None] - knots) / scale[:, None]
+        return np.clip(np.where(np.isfinite(slope), slope, back), -LARGE, LARGE)
 
 
 @dataclass(frozen=True)
@@ -186,8 +256,8 @@ class GivenFew:
     """Columns of the entries that are independent."""
     outer: np.ndarray
     """Columns of the others."""
-    bounds: np.ndarray
-    """Of all that is known of the first, shape (2, n)."""
+    quantiles: np.ndarray
+    """Of all that is known of the first, its ends included, shape (k, n)."""
     fit: Clusters | None
     """Of the others; None where there are none."""
     known: Known
@@ -217,7 +287,7 @@ class GivenFew:
         return f"{n_inner} of {n_inner + n_outer} values drawn each by its own density"
 
     def _parts(self, target: Target) -> Independent:
-        return Independent(target.block, self.inner, self.outer, self.bounds)
+        return Independent(target.block, self.inner, self.outer, self.quantiles)
 
     def _lines(self, parts: Independent, outer: np.ndarray) -> Lines:
         return parts.modes(outer, self.known.nearest(outer), self.scale).lines
@@ -242,17 +312,21 @@ def independent_given_few(
     if len(outer) > min(MAX_OUTER, d / 2):
         return None
     inner, scale = np.setdiff1d(np.arange(d), outer), spread_of(rows)
-    n = n_places(len(outer), prepared.flat, len(FIRST) + N_MORE)
+    n = n_places(len(outer), prepared.flat, len(FIRST) + N_QUANTILES + sum(N_MORE))
     prior = prepared.prior(rng, n)
     both = np.concatenate([rows, prior])[:, inner]
-    bounds = np.array([both.min(axis=0), both.max(axis=0)])
-    if not np.all(np.abs(bounds) < LARGE):
+    quantiles = np.quantile(both, np.linspace(0, 1, N_QUANTILES), axis=0)
+    if not np.all(np.abs(quantiles) < LARGE):
         return None
-    make = partial(GivenFew, inner, outer, bounds)
+    parts, some = Independent(block, inner, outer, quantiles), np.concatenate([some, prior])
+    seen = parts.modes(some[:, outer], some[:, inner], scale[inner])
+    if seen.lines.have_one_peak():
+        parts = replace(parts, quantiles=quantiles[[0, -1]])
+    make = partial(GivenFew, inner, outer, parts.quantiles)
     if not len(outer):
         return make(None, Known(outer[None], np.median(rows, axis=0)[None]), scale)
-    parts, of_rows = Independent(block, inner, outer, bounds), (rows[:, outer], rows[:, inner])
-    found = explored_enough(parts, make, *of_rows, prior[:, outer], rng, n)
+    of_rows = rows[:, outer], rows[:, inner], prior[:, outer]
+    found = explored_enough(parts, make, *of_rows, rng, n)
     return None if found is None else found[0]
 
 

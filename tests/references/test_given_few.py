@@ -1,9 +1,12 @@
 """Entries that are independent given few others: lines through slopes, and rows drawn by them."""
 
+from typing import Any
+
 import numpy as np
 import pymc as pm
 import pytest
 from scipy import stats
+from scipy.special import logsumexp
 from support.checks import make_rng
 
 import pymc_logz as lz
@@ -13,10 +16,9 @@ from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.blend import Target
 from pymc_logz.references.given_few import (
     Lines,
+    Places,
     common_entries,
     independent_given_few,
-    inserted,
-    where_most_is_missing,
 )
 
 SKEWED = stats.gumbel_l(1.0, 0.5)
@@ -28,14 +30,22 @@ def slope(x: np.ndarray) -> np.ndarray:
     return (1 - np.exp((x - 1.0) / 0.5)) / 0.5
 
 
+def places_of(knots: Any, slope: Any, n_more: int) -> Places:
+    """Of two copies of a density, refined from a few places."""
+    known = np.full((1, 2, len(knots)), np.nan)
+    known[:, :, 0] = 0.0
+    first = np.tile(knots, (1, 2, 1))
+    places = Places(first, slope(first), known)
+    for _ in range(n_more):
+        new = places.where_most_is_missing(1)
+        places = places.with_slopes(new, slope(new))
+    assert np.all(np.diff(places.knots) > 0)
+    return places
+
+
 def lines(n_more: int = 20) -> Lines:
     """Of two copies of `SKEWED`, refined from three places."""
-    knots = np.tile([-8.0, 0.0, 4.0], (1, 2, 1))
-    for _ in range(n_more):
-        new = where_most_is_missing(knots, slope(knots))
-        knots = inserted(knots, new, (knots < new[:, :, None]).sum(axis=2))
-    assert np.all(np.diff(knots) > 0)
-    return Lines.of_slopes(knots, slope(knots), np.array([0.1, 0.1]))
+    return Lines.of_places(places_of([-8.0, 0.0, 4.0], slope, n_more), np.array([0.1, 0.1]))
 
 
 def test_lines_are_close_to_the_density_and_normalised():
@@ -47,6 +57,29 @@ def test_lines_are_close_to_the_density_and_normalised():
     there = SKEWED.logpdf(x)
     counted = there > there.max() - 4
     assert np.abs(own - there)[counted].max() < 0.2
+
+
+def test_heights_across_a_valley_are_known_at_peaks():
+    """Would catch a second peak as high as sums of slopes say, which may be e times too low."""
+
+    def log_density(x):
+        return np.logaddexp(stats.norm.logpdf(x, -3, 0.3) - 1, stats.norm.logpdf(x, 3, 0.1))
+
+    def slope_of(x):
+        return (log_density(x + 1e-6) - log_density(x - 1e-6)) / 2e-6
+
+    places = places_of(np.linspace(-4.03, 4.03, 60), slope_of, 20)
+    exact = log_density(places.knots) - log_density(places.knots[:, :, :1])
+    off = []
+    for known in (places.known, np.where(places.peaks(), exact, places.known)):
+        height = places._replace(known=known).heights()
+        off.append(np.ptp((height - exact)[places.peaks()]))
+    assert off[0] > 0.5
+    assert off[1] < 1e-9
+    both = Lines.of_places(places._replace(known=known), np.array([0.1, 0.1]))
+    mass = np.exp(both.log_masses()[0, 0, 1:-1])
+    share = mass[places.knots[0, 0, 1:] < 0].sum() / mass.sum()
+    assert share == pytest.approx(1 / (1 + np.e), abs=0.02)
 
 
 @pytest.mark.parametrize("error", [0.0, 0.1])
@@ -107,3 +140,30 @@ def test_noise_that_may_vanish_is_not_missed():
         z.append((found["log_z"].item() - exact["log_z"].item()) / error)
     assert np.abs(z).max() < 4
     assert abs(np.mean(z)) < 2
+
+
+def two_roots(n: int = 6) -> tuple[pm.Model, float]:
+    """Values seen through their squares under a common size, and exact log Z."""
+    y, x = np.linspace(0.2, 6, n), np.linspace(-9, 9, 20_001)
+    with pm.Model() as model:
+        size, value = pm.Gamma("size", 3, 3), pm.Normal("value", 0.3, 1, shape=n)
+        pm.Normal("y", size * value**2, 0.2, observed=y)
+    grid = np.linspace(-5, 3, 801)
+    prior = stats.norm.logpdf(x, 0.3, 1) + np.log(x[1] - x[0])
+    each = [
+        logsumexp(stats.norm.logpdf(y[:, None], np.exp(t) * x**2, 0.2) + prior, axis=1).sum()
+        for t in grid
+    ]
+    density = np.array(each) + stats.gamma.logpdf(np.exp(grid), 3, scale=1 / 3) + grid
+    return model, float(logsumexp(density) + np.log(grid[1] - grid[0]))
+
+
+def test_values_with_two_peaks_each():
+    """Would catch a part that takes one of 64 combinations of signs, or weighs them by slopes."""
+    model, exact = two_roots()
+    for seed in range(3):
+        entry = lz.sample_hais(model=model, random_seed=seed, progressbar=False)["evidence"]
+        found = entry.isel(estimator=0)
+        assert found["status"].item() == "ok"
+        assert abs(found["log_z"].item() - exact) < 4 * found["mcse"].item()
+        assert found["mcse"].item() < 0.05
