@@ -226,11 +226,6 @@ WITH_NUMBER = {
         "noise, which may be far from that of the exact data; use smaller ones until nothing "
         "changes, or pymc_logz.bridge_sampling of draws of ConstrainedHMC, which has none."
     ),
-    "lagging_rows": (
-        "The particles did not keep up with the path: the posterior goes on beyond them, where a "
-        "scale is small, so log Z is too low by more than its error; use more temperatures "
-        "(betas=<int>), or one scale where several explain the same data."
-    ),
     "maybe_infinite": (
         "The density hardly falls far away from the draws, or rises towards a point that no draw "
         "is near, so log Z is infinite, or much of it is where no draw is; bound the likelihood "

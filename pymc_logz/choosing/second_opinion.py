@@ -9,7 +9,7 @@ import pymc as pm
 import xarray as xr
 from pymc.exceptions import SamplingError
 
-from pymc_logz.checks.edges import is_funnel
+from pymc_logz.checks.necks import is_funnel
 from pymc_logz.errors import ModelError, PilotError, logger, warn
 from pymc_logz.estimators import LogZEstimate
 from pymc_logz.models.density import RowDensity, n_gradients_of
@@ -27,6 +27,7 @@ from pymc_logz.seeds import random_generator
 from pymc_logz.tempered.sampling import sample_tempered
 from pymc_logz.trees.doubts import (
     DOUBTS,
+    MAX_DISAGREEMENT,
     Doubt,
     disagreements,
     doubted,
@@ -145,12 +146,8 @@ def _second_opinion(tree: xr.DataTree, model: pm.Model, flat: FlatModel, how: Ho
 
 OF_MODES = "missed_mode"
 """Status that tempering may settle: its walkers cross between modes all the time."""
-LACKING = frozenset({OF_MODES, "lagging_rows"})
-"""Statuses that say that mass is missing, which another method may miss too."""
 OF_WEIGHTS = frozenset({"few_rows", "low_weight_ess", "high_khat", "degenerate"})
 """Statuses of weights, about which another method knows nothing."""
-APART = 4.0
-"""Joint errors by which two routes disagree."""
 
 
 def with_another_route(tree: xr.DataTree, model: pm.Model, how: How) -> xr.DataTree:
@@ -159,7 +156,7 @@ def with_another_route(tree: xr.DataTree, model: pm.Model, how: How) -> xr.DataT
     # where modes are in question, or integers move. Evaluations of both count
     group = tree["evidence"].to_dataset()
     first = estimate_of(group)
-    if first.status not in LACKING | OF_WEIGHTS:
+    if first.status not in {OF_MODES} | OF_WEIGHTS:
         return tree
     name = "tempering" if first.status == OF_MODES or discrete_names(model) else "bridge"
     logger.info(
@@ -206,16 +203,17 @@ def _at_odds(first: LogZEstimate, own: LogZEstimate) -> list[Doubt]:
     # more
     if not own.usable:
         return []
-    apart, error = own.log_z - first.log_z, float(np.hypot(first.mcse, own.mcse))
+    apart = own.log_z - first.log_z
+    limit = MAX_DISAGREEMENT[0] * float(np.hypot(first.mcse, own.mcse))
     both = (
         f"hais ({first.log_z:.3f} ± {first.mcse:.3f}, {first.status}) and {own.method} "
         f"({own.log_z:.3f} ± {own.mcse:.3f})"
     )
-    if first.status in LACKING:
-        if apart > APART * error:
+    if first.status == OF_MODES:
+        if apart > limit:
             return []
-        if apart > -APART * error:
+        if apart > -limit:
             return [Doubt(first.status, f"{both} agree, so that neither has what is in question")]
-    if not first.usable or abs(apart) <= APART * error:
+    if not first.usable or abs(apart) <= limit:
         return []
     return [Doubt("disagrees", f"{both} disagree by {apart:+.3g} nats")]

@@ -2,24 +2,21 @@
 
 import numpy as np
 
-from pymc_logz.checks.edges import edge_doubts
 from pymc_logz.checks.missed_modes import found_from_prior
 from pymc_logz.checks.symmetry import symmetry_doubts
 from pymc_logz.checks.tails import tail_doubts
 from pymc_logz.hais.directions import Directions, doubts_of_ends, forward_estimate, of_model
 from pymc_logz.kernels.hamiltonian import walls_of
 from pymc_logz.loop.calls import Subject
-from pymc_logz.loop.frozen import Planned
 from pymc_logz.models.density import lacks_gradient
 from pymc_logz.references.blend import AT_ONCE
-from pymc_logz.references.conditional import ConditionalNormal
 from pymc_logz.runners.anneal import of_rows
 from pymc_logz.trees.doubts import Doubt
 from pymc_logz.weights import resampled
 
 
 def doubts_of_run(
-    subject: Subject, planned: Planned, directions: Directions, rng: np.random.Generator
+    subject: Subject, directions: Directions, rng: np.random.Generator
 ) -> list[Doubt]:
     """What speaks against the estimates of a run.
 
@@ -34,11 +31,6 @@ def doubts_of_run(
     position, log_weight = of_rows("position", runs), of_rows("log_weight", runs)
     rows = position[resampled(log_weight, rng, AT_ONCE)]
     doubts = [*ends, *tail_doubts(prepared.flat, block.densities, rows, rng)]
-    parts = planned.blend.parts if planned.blend is not None else ()
-    is_explored = any(isinstance(part, ConditionalNormal) for part in parts)
-    # what is normal given few others was looked at along these as it was fitted
-    if directions.reference.taken != "nested_laplace" and not is_explored:
-        doubts += edge_doubts(prepared, block, rows, rng)
     reference = directions.reference
     if reference.taken == "draws":  # no pilot has come from the prior
         drawn = position[np.unique(resampled(log_weight, rng))]

@@ -90,7 +90,7 @@ def run_subject(
         directions = chains.both_ways(planned, forward)
     watch.end("sampling_time", block.work)
     with line("Checking the result"):
-        doubts = doubts_of_run(subject, planned, directions, call.rngs.checks)
+        doubts = doubts_of_run(subject, directions, call.rngs.checks)
     watch.end("checking_time")
     return collect(call, subject, planned, directions, doubts)
 

@@ -8,8 +8,8 @@ import numpy as np
 import xarray as xr
 
 from pymc_logz.arguments import check_choice, check_whole
-from pymc_logz.checks.edges import neck_doubts
 from pymc_logz.checks.missed_modes import found_from_prior
+from pymc_logz.checks.necks import neck_doubts
 from pymc_logz.checks.symmetry import symmetry_doubts
 from pymc_logz.checks.tails import tail_doubts
 from pymc_logz.errors import says_if_interrupted, warn

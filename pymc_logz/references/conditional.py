@@ -40,19 +40,38 @@ PER_ENTRY = 10
 
 
 @dataclass(frozen=True)
-class ConditionalNormal:
-    """A density of rows: Student-t components of the others, nearly normal entries given them."""
+class FewFirst:
+    """A density of rows: Student-t components of a few ``outer`` entries, others given those."""
 
     inner: np.ndarray
-    """Columns of the normal entries."""
-    outer: np.ndarray
     """Columns of the others."""
+    outer: np.ndarray
+    """Columns of the few."""
     fit: Clusters | None
-    """Of the others; None where there are none."""
+    """Of the few; None where there are none."""
     known: Known
-    """Where the search for a conditional mode begins."""
+    """Where the others are looked for."""
     scale: np.ndarray
-    """Rough standard deviations of the normal entries, shape (n,)."""
+    """Rough standard deviations of the others, shape (n,)."""
+
+    def drawn_outer(self, rng: np.random.Generator, n: int) -> np.ndarray:
+        """The few of n rows, shape (n, m)."""
+        return np.empty((n, 0)) if self.fit is None else self.fit(rng, n)
+
+    def with_outer(self, outer: np.ndarray, log_density: np.ndarray) -> np.ndarray:
+        """Log density of whole rows, by that of the others given the few."""
+        return log_density if self.fit is None else log_density + self.fit.log_density_of(outer)
+
+    @property
+    def counted(self) -> str:
+        """How many are drawn given few, for a reason."""
+        return f"{self.inner.size} of {self.inner.size + self.outer.size} values drawn"
+
+
+@dataclass(frozen=True)
+class ConditionalNormal(FewFirst):
+    """Entries that are nearly normal given few others."""
+
     matrices: Matrices
     """How their second derivatives are stored."""
     skewed: bool = False
@@ -60,7 +79,7 @@ class ConditionalNormal:
 
     def draw(self, target: Target, rng: np.random.Generator, n: int) -> Drawn:
         """Rows (n, d), and their log density (n,)."""
-        outer = np.empty((n, 0)) if self.fit is None else self.fit(rng, n)
+        outer = self.drawn_outer(rng, n)
         mode, factors, sides = self._conditional(target, outer)
         noise, df = rng.standard_normal(mode.shape), inner_df(len(self.inner))
         noise *= np.sqrt(df / rng.chisquare(df, size=(n, 1)))
@@ -81,8 +100,7 @@ class ConditionalNormal:
     @property
     def what(self) -> str:
         """What it is, for a reason."""
-        n_inner, n_outer = self.inner.size, self.outer.size
-        return f"{n_inner} of {n_inner + n_outer} values drawn as normal given the others"
+        return f"{self.counted} as normal given the others"
 
     def _density(
         self, outer: np.ndarray, whitened: np.ndarray, factors: Factors, sides: np.ndarray
@@ -94,7 +112,7 @@ class ConditionalNormal:
         log_density = constant + 0.5 * factors.log_det()
         log_density -= 0.5 * (df + k) * np.log1p(square.sum(axis=1) / df)
         log_density -= np.log(sides.mean(axis=2)).sum(axis=1)
-        return log_density if self.fit is None else log_density + self.fit.log_density_of(outer)
+        return self.with_outer(outer, log_density)
 
     def _parts(self, target: Target) -> Conditionals:
         return Conditionals(target.block, self.inner, self.outer, self.matrices, self.skewed)

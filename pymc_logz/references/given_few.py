@@ -13,9 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from pymc_logz.paths.elliptical import Clusters
 from pymc_logz.references.blend import N_ROWS, N_STARTS, Drawn, Target
-from pymc_logz.references.conditional import MAX_OUTER, explored_enough, n_places
+from pymc_logz.references.conditional import MAX_OUTER, FewFirst, explored_enough, n_places
 from pymc_logz.references.conditional_modes import InnerAndOuter
 from pymc_logz.references.marginal_peaks import Known, spread_of
 from pymc_logz.references.modes import MAX_DIMS
@@ -249,52 +248,38 @@ class Independent(InnerAndOuter):
 
 
 @dataclass(frozen=True)
-class GivenFew:
-    """A density of rows: Student-t components of a few entries, lines of the others given those."""
+class GivenFew(FewFirst):
+    """Entries that are independent given few others, by lines."""
 
-    inner: np.ndarray
-    """Columns of the entries that are independent."""
-    outer: np.ndarray
-    """Columns of the others."""
     quantiles: np.ndarray
-    """Of all that is known of the first, its ends included, shape (k, n)."""
-    fit: Clusters | None
-    """Of the others; None where there are none."""
-    known: Known
-    """Where entries are looked for."""
-    scale: np.ndarray
-    """Rough standard deviations of these, shape (n,)."""
+    """Of all that is known of them, its ends included, shape (k, n)."""
 
     def draw(self, target: Target, rng: np.random.Generator, n: int) -> Drawn:
         """Rows (n, d), and their log density (n,)."""
-        outer = np.empty((n, 0)) if self.fit is None else self.fit(rng, n)
+        outer = self.drawn_outer(rng, n)
         parts = self._parts(target)
         lines = self._lines(parts, outer)
         inner = lines.drawn(rng)
-        return parts.rows(outer, inner), self._density(outer, inner, lines)
+        return parts.rows(outer, inner), self.with_outer(outer, lines.log_density_of(inner))
 
     def log_density_of(self, target: Target, rows: np.ndarray, log_prior: np.ndarray) -> np.ndarray:
         """Log density of rows (n, d), shape (n,)."""
         if not len(rows):
             return np.empty(0)
         outer, inner = rows[:, self.outer], rows[:, self.inner]
-        return self._density(outer, inner, self._lines(self._parts(target), outer))
+        lines = self._lines(self._parts(target), outer)
+        return self.with_outer(outer, lines.log_density_of(inner))
 
     @property
     def what(self) -> str:
         """What it is, for a reason."""
-        n_inner, n_outer = self.inner.size, self.outer.size
-        return f"{n_inner} of {n_inner + n_outer} values drawn each by its own density"
+        return f"{self.counted} each by its own density"
 
     def _parts(self, target: Target) -> Independent:
         return Independent(target.block, self.inner, self.outer, self.quantiles)
 
     def _lines(self, parts: Independent, outer: np.ndarray) -> Lines:
         return parts.modes(outer, self.known.nearest(outer), self.scale).lines
-
-    def _density(self, outer: np.ndarray, inner: np.ndarray, lines: Lines) -> np.ndarray:
-        log_density = lines.log_density_of(inner)
-        return log_density if self.fit is None else log_density + self.fit.log_density_of(outer)
 
 
 def independent_given_few(
@@ -322,7 +307,7 @@ def independent_given_few(
     seen = parts.modes(some[:, outer], some[:, inner], scale[inner])
     if seen.lines.have_one_peak():
         parts = replace(parts, quantiles=quantiles[[0, -1]])
-    make = partial(GivenFew, inner, outer, parts.quantiles)
+    make = partial(GivenFew, inner, outer, quantiles=parts.quantiles)
     if not len(outer):
         return make(None, Known(outer[None], np.median(rows, axis=0)[None]), scale)
     of_rows = rows[:, outer], rows[:, inner], prior[:, outer]

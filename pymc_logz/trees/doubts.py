@@ -18,7 +18,6 @@ STATUSES = (
     "maybe_infinite",
     "missed_mode",
     "uncovered",
-    "lagging_rows",
     "approximate_draws",
     "wrong_draws",
     "chains_disagree",

@@ -18,7 +18,6 @@ CLASSES = ("Stages",)
 """Those that have checks of their own."""
 CHECKS = (
     "tail_doubts",
-    "edge_doubts",
     "symmetry_doubts",
     "blend_doubts",
     "found_from_prior",

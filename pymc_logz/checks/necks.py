@@ -1,10 +1,10 @@
-"""Whether rows stop short of mass next to them, as Laplace's method finds it there.
+"""Whether draws stop short of mass next to them, as Laplace's method finds it there.
 
-Of draws that chains made that mass is the narrow end of a funnel, which all may pass by.
+That is the narrow end of a funnel, which all chains may pass by.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -21,20 +21,23 @@ from pymc_logz.trees.doubts import Doubt
 from pymc_logz.weights import log_mean, normalise, shares_beyond
 
 
-class Look(NamedTuple):
-    """What counts as stopping short.
+def neck_doubts(
+    prepared: Prepared,
+    rows: np.ndarray,
+    rng: np.random.Generator,
+    compile_kwargs: Mapping[str, Any] | None,
+) -> list[Doubt]:
+    """Whether the posterior goes on beyond its draws (n, d), where normal variables narrow.
 
-    By Laplace's method the share of the posterior beyond an edge, where ``edge`` of the rows are,
-    is larger by ``more``, as ``n_places`` settings of weight tell it.
+    Chains whose steps suit the wide end of a funnel do not enter its neck: R-hat is 1, and nothing
+    diverges. Gradients are compiled only where draws look like those of a funnel.
     """
-
-    edge: float
-    more: float
-    n_places: int = 10
-
-
-LOOKS = Look(edge=0.05, more=0.1), Look(edge=0.01, more=0.06, n_places=30)
-"""The second has fewer rows and more settings to tell by: it sees where a twentieth is missing."""
+    if prepared.flat.sites or prepared.prior.obstacle is not None:
+        return []
+    if not is_funnel(rows, normal_columns(prepared.flat)):
+        return []
+    block = block_for(prepared, RunSettings(reference="prior"), compile_kwargs)
+    return edge_doubts(prepared, block, rows[rng.permutation(len(rows))[:2048]], rng)
 
 
 def edge_doubts(
@@ -42,7 +45,9 @@ def edge_doubts(
     block: Block,
     rows: np.ndarray,
     rng: np.random.Generator,
-    looks: Sequence[Look] = LOOKS,
+    edge: float = 0.02,
+    more: float = 0.05,
+    least: int = 10,
 ) -> list[Doubt]:
     """Whether the density goes on beyond the outermost rows, where hardly any row got to.
 
@@ -51,10 +56,9 @@ def edge_doubts(
     that is normal in the prior is nearly so in the posterior, and Laplace's method has the density
     of the others alone, also where no row is.
 
-    Rows (n, d) are draws of the posterior as the run has it. There has to be more beyond an edge by
-    3 errors, Laplace's method being corrected by what it is off at the rows themselves. The first
-    of ``looks`` also tells whether further rounds are needed: not if there is less by 2 errors, as
-    is often seen in the first.
+    By that the share of the posterior beyond an edge, where ``edge`` of the rows are, has to be
+    larger by ``more``, and by 3 errors, as ``least`` settings of weight tell it. Laplace's method
+    is corrected by what it is off at the rows themselves.
     """
     parts = Conditionals.of_normal_entries(Target(prepared, block))
     if parts is None or not 0 < parts.inner.size <= MAX_INNER:
@@ -66,36 +70,30 @@ def edge_doubts(
     prior = prepared.prior(rng, block.n_rows)[:, parts.outer]
     # each of the modes takes a few gradients for each of its dimensions
     n_places = min(192, 2**13 // inner.shape[1])
-    rounds = explored(parts, seen, inner, prior, n_places, rng, n_rounds=3)
-    for found in rounds:
+    for found in explored(parts, seen, inner, prior, n_places, rng, n_rounds=3):
         places, log_weight, _, scale = found
         if np.isfinite(log_weight).sum() < 2:
             return []
-        weight = normalise(log_weight)
-        share, error = shares_beyond(places, weight, _edges(seen, looks[0]))
-        n_effective, most = 1 / (weight**2).sum(), looks[0].edge + looks[0].more
-        if n_effective >= looks[0].n_places and np.all(share + 2.0 * error < most):
-            return []
+    weight, edges = normalise(log_weight), np.quantile(seen, [edge, 1 - edge], axis=0)
+    if 1 / (weight**2).sum() < least:
+        return []
     some = rows[np.linspace(0, len(rows) - 1, n_places).astype(int)]
     off = np.exp(_off_inside(parts, some, scale))
-    for look in looks:
-        edges = _edges(seen, look)
-        share, error = shares_beyond(places, weight, edges)
-        change = off / (1 - share * (1 - off))
-        share, error = share * change, error * change
-        over = np.where(share - look.edge > np.maximum(look.more, 3.0 * error), share, 0.0)
-        worst = int(np.argmax(over))
-        if not over[worst] or n_effective < look.n_places:
-            continue
-        side, entry = divmod(worst, parts.outer.size)
-        name = prepared.flat.owners[parts.outer[entry]]
-        reason = (
-            f"about {over[worst]:.0%} of the posterior has {name} {('below', 'above')[side]} "
-            f"{edges[side, entry]:.3g} (as it moves: a spread by its log), by Laplace's method for "
-            f"the normal variables, where {look.edge:.0%} of the particles are"
-        )
-        return [Doubt("lagging_rows", reason)]
-    return []
+    share, error = shares_beyond(places, weight, edges)
+    change = off / (1 - share * (1 - off))
+    share, error = share * change, error * change
+    over = np.where(share - edge > np.maximum(more, 3.0 * error), share, 0.0)
+    worst = int(np.argmax(over))
+    if not over[worst]:
+        return []
+    side, entry = divmod(worst, parts.outer.size)
+    name = prepared.flat.owners[parts.outer[entry]]
+    reason = (
+        f"about {over[worst]:.0%} of the posterior has {name} {('below', 'above')[side]} "
+        f"{edges[side, entry]:.3g} (as it moves: a spread by its log), by Laplace's method for "
+        f"the normal variables, where {edge:.0%} of the draws are"
+    )
+    return [Doubt("uncovered", reason)]
 
 
 def _off_inside(parts: Conditionals, rows: np.ndarray, scale: np.ndarray) -> float:
@@ -113,34 +111,6 @@ def _off_inside(parts: Conditionals, rows: np.ndarray, scale: np.ndarray) -> flo
     at_mode, _ = parts.at(parts.rows(outer[good], found.inner[good]))
     square = (parts.matrices.factors(found.precision[good]).whitened(apart) ** 2).sum(axis=1)
     return log_mean(at_mode - 0.5 * square - parts.at(rows[good])[0])
-
-
-def _edges(seen: np.ndarray, look: Look) -> np.ndarray:
-    """Lower and upper edge of each entry of rows (n, m), shape (2, m)."""
-    return np.quantile(seen, [look.edge, 1 - look.edge], axis=0)
-
-
-def neck_doubts(
-    prepared: Prepared,
-    rows: np.ndarray,
-    rng: np.random.Generator,
-    compile_kwargs: Mapping[str, Any] | None,
-) -> list[Doubt]:
-    """Whether the posterior goes on beyond its draws, where normal variables narrow.
-
-    Chains whose steps suit the wide end of a funnel do not enter its neck: R-hat is 1, and nothing
-    diverges. Laplace's method for the normal variables has the density of the others there too.
-    Gradients are compiled only where draws look like those of a funnel.
-    """
-    if prepared.flat.sites or prepared.prior.obstacle is not None:
-        return []
-    if not is_funnel(rows, normal_columns(prepared.flat)):
-        return []
-    block = block_for(prepared, RunSettings(reference="prior"), compile_kwargs)
-    chosen = rows[rng.permutation(len(rows))[:2048]]
-    # draws are many, unlike rows with weights, and a bridge has nothing else to tell
-    found = edge_doubts(prepared, block, chosen, rng, [Look(edge=0.02, more=0.05)])
-    return [Doubt("uncovered", one.reason) for one in found]
 
 
 def is_funnel(
