@@ -9,6 +9,7 @@ It takes a few thousand gradients, where draws take as many for each hundred tha
 from functools import partial
 
 import numpy as np
+from scipy.special import expit, logsumexp
 
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.elliptical import Clusters, Elliptical, fitted_clusters
@@ -34,8 +35,6 @@ from pymc_logz.references.reference import PRIOR_SHARE, Reference
 from pymc_logz.runners.climb import towards_data
 from pymc_logz.weights import NEGLIGIBLE, log_mean, resampled, weight_ess
 
-PLACES = (0.0, 0.9, 1.25, 1.8, 3.0)
-"""Where the marginal density is looked at, the peak first, in units of the map's reach."""
 OF_NESTED = "nested Laplace approximations"
 APART = 3.0
 """Standard deviations between two conditional modes that are not the same."""
@@ -127,7 +126,7 @@ def nested_laplace(
     if found is None:
         return None
     centre, funnel, rows, log_z = found
-    if _beyond_reach(parts, centre, funnel) > NEGLIGIBLE:
+    if _beyond_reach(parts, centre, funnel, log_z, rng) > NEGLIGIBLE:
         return None
     # there may be no outer entries
     fit = with_tails(fitted_clusters(rows, len(rows), rng)) if rows.shape[1] else None
@@ -156,28 +155,39 @@ def nested_laplace(
     return reference, part, funnel.whitened(chosen) if even else None
 
 
-def _beyond_reach(parts: Conditionals, peak: Peak, funnel: Funnel) -> float:
-    """Share of the marginal density beyond the reach of the map, along the axes of the peak.
+def _beyond_reach(
+    parts: Conditionals,
+    peak: Peak,
+    funnel: Funnel,
+    log_z: float,
+    rng: np.random.Generator,
+    n_far: int = 128,
+) -> float:
+    """Share of the marginal density that is beyond the reach of the map, by weights.
 
-    Between two places the density is taken to be exponential. It is all of it where a place has no
-    conditional mode, unless that is the last one.
+    Of a ridge that is no axis of the peak too, as where one of two spreads may vanish. Settings
+    without a conditional mode are taken to be as others; it is all of it where none has one.
     """
     if not (m := len(parts.outer)):
         return 0.0
-    places = funnel.reach * np.array(PLACES)
-    axes = np.concatenate([np.eye(m), -np.eye(m)])
-    outer = (axes[:, None] * places[:, None]).reshape(-1, m)
-    start = funnel.restored(_of_outer(parts, outer))[:, parts.inner]
-    outer = outer @ peak.factor.T + peak.outer
+    proposal, n = _wide(m), 8 * AT_ONCE
+    rows = proposal(rng, n)
+    rows = rows[np.any(np.abs(rows) > funnel.reach, axis=1)]
+    n_drawn, rows = n * min(1.0, n_far / max(len(rows), 1)), rows[:n_far]
+    start = funnel.restored(_of_outer(parts, rows))[:, parts.inner]
+    outer = rows @ peak.factor.T + peak.outer
     found = parts.modes(outer, start, parts.scale_of(peak.precision))
-    log_p = found.log_marginal.reshape(len(axes), len(places))
-    if not np.isfinite(log_p[:, :-1]).all():
-        return 1.0
-    log_p = np.clip(log_p[:, 1:] - log_p[:, :1], -60.0, None)
-    fall = log_p[:, :-1] - log_p[:, 1:]
-    width = np.diff(places[1:])
-    mean = np.where(np.abs(fall) > 1e-6, -np.expm1(-fall) / np.where(fall == 0, 1.0, fall), 1.0)
-    return float(np.sum(np.exp(log_p[:, :-1]) * mean * width) / np.sqrt(2 * np.pi))
+    whole = np.isfinite(found.log_marginal)
+    if not whole.any():
+        return float(len(rows) > 0)
+    log_weight = found.log_marginal[whole] + np.linalg.slogdet(peak.factor)[1]
+    log_weight -= proposal.log_density_of(rows[whole]) + np.log(whole.mean())
+    return float(expit(logsumexp(log_weight) - np.log(n_drawn) - log_z))
+
+
+def _wide(m: int) -> Elliptical:
+    """What m outer entries are proposed by, in units of the map."""
+    return Elliptical(np.zeros(m), 1.4 * np.eye(m), 5.0)
 
 
 def _other_modes(
@@ -211,7 +221,7 @@ def _outer_draws(
 ) -> tuple[np.ndarray, float] | None:
     """Draws (n, m) of the outer entries, in units of the map, and log Z, by Laplace's method."""
     m, n = len(parts.outer), len(parts.inner)
-    proposal = Elliptical(np.zeros(m), 1.4 * np.eye(m), 5.0)
+    proposal = _wide(m)
     rows = proposal(rng, AT_ONCE if m else 1)
     whitened = _of_outer(parts, rows)
     value, _ = parts.at(funnel.restored(whitened))
