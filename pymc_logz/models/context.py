@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 import pymc as pm
 from pymc.backends.arviz import coords_and_dims_for_inferencedata, find_constants, find_observations
+from pymc.model.transform.conditioning import change_value_transforms
 
 from pymc_logz.arguments import check_compile_kwargs
+from pymc_logz.models.cache import kept_for
 from pymc_logz.models.flat import FlatModel, constrain, function_of_rows
+from pymc_logz.models.guards import ONE_TURN, is_circular
 from pymc_logz.models.known_priors import n_factored
 from pymc_logz.paths.geometric import AnnealingPath
 
@@ -52,13 +55,24 @@ def model_from(model: Any, call: str) -> pm.Model:
 
 
 def pymc_model_of(given: Any) -> Any:
-    """The PyMC model inside a model of Bambi, if it is built; else what was given."""
-    if type(given).__module__.partition(".")[0] != "bambi":
+    """The PyMC model inside a model of Bambi, if it is built; else what was given.
+
+    Values of angles that PyMC lets wrap around have infinite mass: of a model with such angles it
+    is a copy with the same names, data and density, in which they have one turn.
+    """
+    if type(given).__module__.partition(".")[0] == "bambi":
+        given = getattr(getattr(given, "backend", None), "model", None)
+        if given is None:
+            raise TypeError("this Bambi model has no PyMC model yet: call its method build() first")
+    if not isinstance(given, pm.Model):
         return given
-    built = getattr(getattr(given, "backend", None), "model", None)
-    if built is None:
-        raise TypeError("this Bambi model has no PyMC model yet: call its method build() first")
-    return built
+    angles = [rv.name for rv in given.free_RVs if is_circular(given.rvs_to_transforms[rv])]
+    if not angles:
+        return given
+    kept = kept_for(given)
+    kept.bake_in(given.data_vars)  # of which PyMC makes copies
+    one_turn = dict.fromkeys(angles, ONE_TURN)
+    return kept.get("one turn", lambda: change_value_transforms(given, one_turn))
 
 
 def is_model(argument: Any) -> bool:

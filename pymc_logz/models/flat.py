@@ -23,7 +23,7 @@ from pymc_logz.models.cache import KeptForModel, kept_for
 from pymc_logz.models.data_inputs import DataInputs, starting_point, symbolic_data, with_data_inputs
 from pymc_logz.models.discrete import at_symbolic_row, joined, sites_of
 from pymc_logz.models.exact import REMEDY, exact_observations
-from pymc_logz.models.guards import check_model, refuse_discrete
+from pymc_logz.models.guards import ONE_TURN, check_model, refuse_discrete
 from pymc_logz.models.prior import PriorDraws, transformed
 from pymc_logz.paths.geometric import AnnealingPath, DrawRows, Entries, Site
 from pymc_logz.paths.mixture import mixture_path
@@ -77,6 +77,11 @@ class FlatModel:
         variable = {var.name: str(rv.name) for rv, var in self.model.rvs_to_values.items()}
         columns = self.columns_by_name.items()
         return tuple(variable[value] for value, own in columns for _ in range(own.size))
+
+    @property
+    def is_as_stored(self) -> bool:
+        """Whether the density of a row is the one that PyMC stores with its draws."""
+        return self.summed is None and ONE_TURN not in self.model.rvs_to_transforms.values()
 
     @property
     def continuous(self) -> np.ndarray:

@@ -2,11 +2,13 @@
 
 import weakref
 
+import numpy as np
 import pymc as pm
 from pymc.data import MinibatchOp
 from pymc.distributions.continuous import FlatRV, HalfFlatRV
 from pymc.distributions.multivariate import ICARRV
 from pymc.distributions.simulator import SimulatorRV
+from pymc.distributions.transforms import Interval
 from pymc.logprob.transforms import ChainedTransform, CircularTransform, Transform
 from pymc.pytensorf import rvs_in_graph
 from pymc.variational.minibatch_rv import MinibatchRandomVariable
@@ -17,6 +19,8 @@ from pymc_logz.errors import DiscreteVariableError, ImproperPriorError, ModelErr
 from pymc_logz.models.discrete import TIED, discrete_names, is_discrete
 from pymc_logz.models.exact import is_exact
 
+ONE_TURN = Interval(-np.pi, np.pi)
+"""Transform of angles in the copy of a model whose values of them wrap around."""
 _warned_of_potentials: "weakref.WeakSet[pm.Model]" = weakref.WeakSet()
 
 
@@ -107,7 +111,7 @@ def _check_prior(model: pm.Model, rv: "pm.Distribution") -> None:
             "integrate to one, so log Z is undefined; give it a proper prior, such as a wide "
             "pm.Normal or pm.HalfNormal"
         )
-    if _is_circular(model.rvs_to_transforms[rv]):
+    if is_circular(model.rvs_to_transforms[rv]):
         raise ImproperPriorError(
             f"{rv.name!r} lives on a circle: PyMC lets its unconstrained value wrap around, so the "
             "prior has infinite mass there; pass default_transform=pm.distributions.transforms."
@@ -115,9 +119,10 @@ def _check_prior(model: pm.Model, rv: "pm.Distribution") -> None:
         )
 
 
-def _is_circular(transform: Transform | None) -> bool:
+def is_circular(transform: Transform | None) -> bool:
+    """Whether a transform lets values wrap around a circle."""
     if isinstance(transform, ChainedTransform):
-        return any(_is_circular(part) for part in transform.transform_list)
+        return any(is_circular(part) for part in transform.transform_list)
     return isinstance(transform, CircularTransform)
 
 

@@ -153,7 +153,7 @@ def check_same_model(
     kind, flat = kind_of(tree), flatten_model(model, integers=True)
     check_data(tree, flat)
     of_others = KINDS[kind].material == ROWS
-    if "posterior" not in tree.children or (flat.sites and of_others):
+    if "posterior" not in tree.children or (of_others and (flat.sites or not flat.is_as_stored)):
         return
     posterior = checked_variables(tree["posterior"].to_dataset(), model)
     settings = {} if of_others else json.loads(tree.attrs.get("settings", "{}"))
