@@ -9,7 +9,6 @@ import pymc as pm
 import xarray as xr
 from pymc.exceptions import SamplingError
 
-from pymc_logz.checks.necks import is_funnel
 from pymc_logz.errors import ModelError, PilotError, logger, warn
 from pymc_logz.estimators import LogZEstimate
 from pymc_logz.models.density import RowDensity, n_gradients_of
@@ -140,8 +139,29 @@ def _second_opinion(tree: xr.DataTree, model: pm.Model, flat: FlatModel, how: Ho
     [fresh] = rng.spawn(1)
     found = importance(density, fitted_normal(rows), "student", SECOND_OPINION_DRAWS, fresh)
     # what is fitted to a funnel has few draws in its neck, and their weights do not tell
-    narrow = found.status == "ok" and is_funnel(rows, normal_columns(flat))
+    narrow = found.status == "ok" and _is_funnel(rows, normal_columns(flat))
     return replace(found, status="uncovered") if narrow else found
+
+
+def _is_funnel(
+    rows: np.ndarray, inner: np.ndarray, of_one: float = 0.25, of_all: float = 0.09
+) -> bool:
+    """Whether the widths of some entries of rows (n, d) follow one of the others.
+
+    The correlation of that with the log of how far normal ones are from their middle, of one of
+    them or on average, is up to 0.19 and 0.08 in hierarchies that are not centred, and 0.18 and
+    0.10 at least in eight schools that are.
+    """
+    outer = np.setdiff1d(np.arange(rows.shape[1]), inner)
+    if not inner.size or not outer.size:
+        return False
+    distance = np.abs(rows[:, inner] - np.median(rows[:, inner], axis=0))
+    width = np.log(np.maximum(distance, 1e-300))
+    columns = np.concatenate([rows[:, outer], width], axis=1)
+    with np.errstate(invalid="ignore"):
+        alike = np.abs(np.corrcoef(columns.T)[: outer.size, outer.size :])
+    alike = np.where(np.isnan(alike), 0.0, alike)
+    return bool(alike.max() > of_one or alike.mean(axis=1).max() > of_all)
 
 
 OF_MODES = "missed_mode"

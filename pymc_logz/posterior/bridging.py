@@ -9,7 +9,6 @@ import xarray as xr
 
 from pymc_logz.arguments import check_choice, check_whole
 from pymc_logz.checks.missed_modes import found_from_prior
-from pymc_logz.checks.necks import neck_doubts
 from pymc_logz.checks.symmetry import symmetry_doubts
 from pymc_logz.checks.tails import tail_doubts
 from pymc_logz.errors import says_if_interrupted, warn
@@ -279,7 +278,6 @@ def _doubts_of(
     found = tail_doubts(prepared.flat, density, rows, rng)
     if estimate.usable:
         found += symmetry_doubts(prepared.flat, density, rows)
-        found += neck_doubts(prepared, rows, rng, density.compile_kwargs)
     return found
 
 

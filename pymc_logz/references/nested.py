@@ -29,7 +29,6 @@ from pymc_logz.references.conditional import (
 from pymc_logz.references.conditional_modes import Conditionals, Modes
 from pymc_logz.references.marginal_peaks import Known, Peak, Start
 from pymc_logz.references.matrices import Bands
-from pymc_logz.references.modes import furthest
 from pymc_logz.references.nested_map import fitted_map
 from pymc_logz.references.reference import PRIOR_SHARE, Reference
 from pymc_logz.runners.climb import towards_data
@@ -47,10 +46,10 @@ def conditional_at_peak(
 
     There are none where these are too many for whole matrices, or other modes show.
     """
-    parts, ends, peak = start.parts, start.ends, start.peak
+    parts, peak = start.parts, start.peak
     if parts.inner.size > MAX_INNER and not isinstance(parts.matrices, Bands):
         return []
-    m, usual = parts.outer.size, np.tile(peak.inner, (len(ends), 1))
+    m = parts.outer.size
     scale, factors = parts.scale_of(peak.precision), parts.matrices.factors(peak.precision[None])
     known = Known(peak.outer[None], peak.inner[None])
     part = part_of(parts, None, known, scale)
@@ -65,9 +64,7 @@ def conditional_at_peak(
         if found is None:
             return []
         part, log_z = found
-    outer = ends[:, parts.outer]
-    one, other = (parts.modes(outer, inner, scale) for inner in (ends[:, parts.inner], usual))
-    if np.any(_are_apart(parts, one, other)):
+    if _modes_at_ends(start, peak) is None:
         return []
     if part.fit is not None:
         volume = np.linalg.slogdet(peak.factor)[1]
@@ -130,12 +127,12 @@ def nested_laplace(
         return None
     # there may be no outer entries
     fit = with_tails(fitted_clusters(rows, len(rows), rng)) if rows.shape[1] else None
-    others = _other_modes(parts, centre, funnel, start.ends)
+    others = _modes_at_ends(start, centre)
     if others is None:
         return None
     if fit is not None:
-        outer = np.concatenate([start.outer, others[0]])
-        log_marginal = np.concatenate([start.seen.log_marginal, others[1]])
+        outer = np.concatenate([start.outer, start.ends[:, parts.outer]])
+        log_marginal = np.concatenate([start.seen.log_marginal, others.log_marginal])
         apart = np.linalg.solve(centre.factor, (outer - centre.outer).T).T
         there = log_marginal + np.linalg.slogdet(centre.factor)[1]
         if _is_missed(there, log_z + fit.log_density_of(apart), log_z):
@@ -190,30 +187,14 @@ def _wide(m: int) -> Elliptical:
     return Elliptical(np.zeros(m), 1.4 * np.eye(m), 5.0)
 
 
-def _other_modes(
-    parts: Conditionals, peak: Peak, funnel: Funnel, ends: np.ndarray, n_far: int = 4
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """Outer entries, and their log marginal density, where rows from the prior end that climb.
-
-    A few of those are looked at that end far from the fit. None where one of them ends in another
-    conditional mode of the inner entries.
-    """
-    value, _ = parts.at(ends)
-    ends, value = ends[np.isfinite(value)], value[np.isfinite(value)]
-    whitened = funnel.whitened(ends)
-    beyond = np.any(np.abs(whitened[:, parts.outer]) > funnel.reach, axis=1)
-    apart = ~beyond & (np.linalg.norm(whitened[:, parts.inner], axis=1) > APART)
-    kinds = [np.flatnonzero(kind) for kind in (apart, beyond)]
-    suspects = np.concatenate([one[furthest(ends[one], value[one], n_far)] for one in kinds])
-    seen, scale = ends[suspects], parts.scale_of(peak.precision)
-    outer, far = seen[:, parts.outer], beyond[suspects]
-    found = parts.modes(outer, seen[:, parts.inner], scale)
-    middle = funnel.restored(_of_outer(parts, whitened[suspects][~far][:, parts.outer]))
-    usual = parts.modes(outer[~far], middle[:, parts.inner], scale)
-    near = Modes(*(part[~far] for part in found))
-    if np.any(_are_apart(parts, near, usual)):
-        return None
-    return outer[far], found.log_marginal[far]
+def _modes_at_ends(start: Start, peak: Peak) -> Modes | None:
+    """Conditional modes where rows of the prior end that climb; None if one is not usual."""
+    parts, ends, scale = start.parts, start.ends, start.parts.scale_of(peak.precision)
+    usual = np.tile(peak.inner, (len(ends), 1))
+    found, other = (
+        parts.modes(ends[:, parts.outer], inner, scale) for inner in (ends[:, parts.inner], usual)
+    )
+    return None if np.any(_are_apart(parts, found, other)) else found
 
 
 def _outer_draws(

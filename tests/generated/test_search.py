@@ -88,14 +88,14 @@ def test_the_table_counts() -> None:
 
 def test_the_table_of_checks_counts() -> None:
     """Would catch a check that is credited with what another one saw too."""
-    alone = {"tail_doubts": [1, 1, 0.1], "neck_doubts": [1, 0, 0.0]}
-    both = {"tail_doubts": [1, 1, 0.1], "neck_doubts": [1, 1, 0.0]}
+    alone = {"tail_doubts": [1, 1, 0.1], "walker_doubts": [1, 0, 0.0]}
+    both = {"tail_doubts": [1, 1, 0.1], "walker_doubts": [1, 1, 0.0]}
     off = replace(ONE, exact=-2.0)
     found = [replace(off, checks=alone), replace(off, checks=both), replace(ONE, checks=alone)]
     cells = [[cell.strip(" `") for cell in row.split("|")] for row in table_of_checks(found)]
     rows = {row[1]: row[2:7] for row in cells}
     assert rows["tail_doubts"] == ["3", "3", "2", "1", "1"]
-    assert rows["neck_doubts"] == ["3", "1", "1", "0", "0"]
+    assert rows["walker_doubts"] == ["3", "1", "1", "0", "0"]
 
 
 def test_checks_of_a_call_are_seen() -> None:

@@ -21,7 +21,6 @@ CHECKS = (
     "symmetry_doubts",
     "blend_doubts",
     "found_from_prior",
-    "neck_doubts",
     "walker_doubts",
     "exceeds",
 )
