@@ -127,3 +127,34 @@ def heavy_tailed_groups(rng: np.random.Generator) -> Drawn:
     log_z, accuracy = box_log_integral(log_f, (-7.0, 7.0), (-12.0, 9.0), nodes=64)
     about = {"n": n, "trials": trials, "df": df, "spread": spread.about}
     return Drawn(build, n + 2, log_z, accuracy, about)
+
+
+@family
+def seen_through(rng: np.random.Generator) -> Drawn:
+    """Values seen through a function that several values share, so that each has several peaks."""
+    n, kind, wide = one_of(rng, 3, 5, 8), one_of(rng, "square", "cubic", "sine"), 1.5
+    shape = {"square": lambda x: x**2, "cubic": lambda x: x**3 - 2 * x, "sine": lambda x: 3 * x}
+    through, sine = shape[kind], kind == "sine"
+    x = rng.normal(0.3, wide, n)
+    y = (np.sin(through(x)) if sine else through(x)) + rng.normal(0, one_of(rng, 0.1, 0.6), n)
+
+    def build() -> pm.Model:
+        with pm.Model() as model:
+            sigma, value = pm.Gamma("sigma", 3, 3), pm.Normal("value", 0.3, wide, shape=n)
+            mean = pt.sin(through(value)) if sine else through(value)
+            pm.Normal("y", mean, sigma, observed=pm.Data("data", y))
+        return model
+
+    s, log_weights = pieces(-7.0, 7.0, 3200)
+    nodes = np.sin(through(0.3 + wide * s)) if sine else through(0.3 + wide * s)
+    log_prior = stats.norm.logpdf(s) + log_weights
+
+    def log_f(t):
+        total = stats.gamma.logpdf(np.exp(t), 3, scale=1 / 3) + t
+        for one in y:
+            square = ((one - nodes) / np.exp(t)[..., None]) ** 2
+            total = total + logsumexp(log_prior - 0.5 * square, axis=-1)
+        return total - n * (t + 0.5 * np.log(2 * np.pi))
+
+    log_z, accuracy = box_log_integral(log_f, (-4.6, 3.0), nodes=160)
+    return Drawn(build, n + 1, log_z, accuracy, {"n": n, "through": kind})

@@ -251,6 +251,7 @@ BY_DRAWS = {
     "inefficiencies": 8,
     "few_outliers": 8,
     "heavy_tailed_groups": 7,
+    "seen_through": 4,
     "few_items": 5,
     "two_lines": 6,
 }
