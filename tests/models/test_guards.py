@@ -120,7 +120,7 @@ def test_an_angle_has_one_turn() -> None:
     for data in ([2.9, -2.8], [0.3, 0.5]):
         pm.set_data({"where": data}, model=model)
         with model:
-            drawn = pm.sample(500, chains=2, cores=1, random_seed=1, progressbar=False)
+            drawn = pm.sample(250, chains=2, cores=1, random_seed=1, progressbar=False)
         for found in (models.quick(model), lz.evidence(drawn, model, progressbar=False)):
             models.assert_log_z(found, exact(data))
             assert np.abs(found["posterior"]["angle"]).max() < np.pi
