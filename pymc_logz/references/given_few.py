@@ -64,8 +64,8 @@ class Lines(NamedTuple):
 
     def have_one_peak(self) -> bool:
         """Whether all of them rise to one place, and fall from there."""
-        rises = np.diff(self.height) > 0
-        return not np.any(rises[:, :, 1:] > rises[:, :, :-1])
+        change = np.diff(self.height)
+        return not np.any(np.maximum.accumulate(change < 0, axis=2) & (change > 0))
 
     def drawn(self, rng: np.random.Generator) -> np.ndarray:
         """A draw of each, shape (K, n)."""
