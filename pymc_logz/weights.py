@@ -59,15 +59,6 @@ def ess_of_sums(
     return np.divide(total**2, total_squares, out=size, where=np.greater(total_squares, 0))
 
 
-def shares_beyond(
-    places: np.ndarray, weight: np.ndarray, edges: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Share of weights (k,) beyond edges (2, m) of places (k, m), lower first, and its error."""
-    beyond = np.concatenate([places < edges[0], places > edges[1]], axis=1).T.astype(float)
-    share = beyond @ weight
-    return share, np.sqrt((beyond - share[:, None]) ** 2 @ weight**2)
-
-
 def weight_ess(log_weight: np.ndarray) -> np.ndarray:
     """Effective number of rows, (sum w)^2 / sum w^2, over the last axis; 0 where all are zero."""
     weight = relative(log_weight)

@@ -15,8 +15,8 @@ from pytensor.gradient import jacobian as symbolic_jacobian
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.graphs.batching import RowMap
-from pymc_logz.graphs.compiling import Choice, choose_backend
-from pymc_logz.graphs.functions import compile_kwargs_for, function_for, mode_for, one_at_a_time
+from pymc_logz.graphs.compiling import Choice, choose_backend, linker_name
+from pymc_logz.graphs.functions import compile_kwargs_for, function_for, one_at_a_time
 from pymc_logz.manifold.algebra import (
     NUMPY,
     Arrays,
@@ -205,8 +205,7 @@ class PytensorBackend:
             return one_at_a_time(function_for([point, *more], output, **options))
 
         self.symbolic, self.reason = symbolic, reason
-        linker = type(mode_for(mode).linker).__name__
-        self.name = linker.removesuffix("Linker").lower()
+        self.name = linker_name(mode)
         self.constraint = compiled(residual)
         self._density = compiled([log_density, pt.grad(log_density, point)])
         jacobian = symbolic_jacobian(residual, point, vectorize=not needs_loop([residual]))

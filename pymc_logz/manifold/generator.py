@@ -17,7 +17,7 @@ from pytensor.tensor.shape import SpecifyShape
 from pytensor.tensor.subtensor import Subtensor, get_constant_idx, get_idx_list
 
 from pymc_logz.errors import ModelError
-from pymc_logz.graphs.functions import compile_kwargs_for, function_for
+from pymc_logz.graphs.functions import cheaply_compiled
 from pymc_logz.manifold.backends import SymbolicSystem
 from pymc_logz.models.cache import kept_for
 from pymc_logz.models.data_inputs import starting_point, with_data_inputs
@@ -168,8 +168,7 @@ def make_generator(model: pm.Model) -> Generator:
 
 def _values(observed: list[Any], names: list[str], outputs: list[Any]) -> list[np.ndarray]:
     """Numbers that were observed, checked against the shapes of the outputs."""
-    kwargs = compile_kwargs_for("FAST_COMPILE", {"on_unused_input": "ignore"})
-    arrays = [np.asarray(value) for value in function_for([], observed, **kwargs)()]
+    arrays = [np.asarray(value) for value in cheaply_compiled([], observed)()]
     for name, array, output in zip(names, arrays, outputs, strict=True):
         if not np.all(np.isfinite(array)):
             raise ModelError(f"observed of {name!r} has entries that are not finite numbers")

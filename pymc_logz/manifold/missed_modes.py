@@ -13,7 +13,7 @@ from pymc_logz.manifold.algebra import Linear
 from pymc_logz.manifold.model import MAX_TRANSITIONS, ConstrainedModel
 from pymc_logz.manifold.rattle import TransitionInput, TransitionRecord, project_position
 from pymc_logz.paths.elliptical import Elliptical, fitted_to_few
-from pymc_logz.weights import DEGENERATE_ESS, normalise, shares_beyond, weight_ess
+from pymc_logz.weights import DEGENERATE_ESS, normalise, weight_ess
 
 
 @dataclass(frozen=True)
@@ -236,7 +236,10 @@ def share_unvisited(draws: np.ndarray, proposed: np.ndarray, log_weight: np.ndar
         return 0.0
     edge = 0.01
     edges = np.quantile(draws, [edge, 1 - edge], axis=0)
-    share, error = shares_beyond(proposed[found], normalise(log_weight[found]), edges)
+    beyond = np.concatenate([proposed[found] < edges[0], proposed[found] > edges[1]], axis=1).T
+    weight = normalise(log_weight[found])
+    share = beyond @ weight
+    error = np.sqrt((beyond - share[:, None]) ** 2 @ weight**2)
     return float(np.max(np.where(share - edge > np.maximum(0.1, 4.0 * error), share, 0.0)))
 
 

@@ -15,6 +15,7 @@ from pytensor.graph.basic import Constant
 from pytensor.graph.replace import clone_replace, vectorize_graph
 from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
+from scipy.special import log_expit
 
 from pymc_logz.errors import ModelError
 from pymc_logz.graphs.functions import Kept, cheaply_compiled
@@ -78,10 +79,11 @@ class FlatModel:
         columns = self.columns_by_name.items()
         return tuple(variable[value] for value, own in columns for _ in range(own.size))
 
-    @property
-    def is_as_stored(self) -> bool:
-        """Whether the density of a row is the one that PyMC stores with its draws."""
-        return self.summed is None and ONE_TURN not in self.model.rvs_to_transforms.values()
+    def log_turns(self, rows: np.ndarray) -> np.ndarray:
+        """Log Jacobian, of rows (..., d), that PyMC's own values of angles of `ONE_TURN` lack."""
+        turned = {rv.name for rv, of in self.model.rvs_to_transforms.items() if of is ONE_TURN}
+        angles = rows[..., [owner in turned for owner in self.owners]]
+        return np.sum(np.log(2 * np.pi) + log_expit(angles) + log_expit(-angles), axis=-1)
 
     @property
     def continuous(self) -> np.ndarray:

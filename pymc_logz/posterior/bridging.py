@@ -352,7 +352,7 @@ def target_at_draws(
     log_target = np.full(inside.shape, np.nan)
     log_target[inside] = density.log_target(posterior.rows[inside])
     check_possible(log_target[inside])
-    if density.flat.is_as_stored:
-        check_stored_density(idata, log_target)
+    if density.flat.summed is None:  # what samplers store is the density with discrete variables
+        check_stored_density(idata, log_target, density.flat.log_turns(posterior.rows))
     check_start_of_chains(np.where(inside, log_target, np.nanmedian(log_target)))
     return log_target

@@ -327,7 +327,6 @@ def explored(
     rng: np.random.Generator,
     peaks: Sequence[Peak] = (),
     scale: np.ndarray | None = None,
-    n_rounds: int = 6,
 ) -> Iterator[tuple[np.ndarray, np.ndarray, Known, np.ndarray]]:
     """All that is known after each round, by adaptive multiple importance sampling.
 
@@ -352,7 +351,7 @@ def explored(
         )
     ]
     places, log_marginal, modes = np.empty((0, outer.shape[1])), np.empty(0), inner[:0]
-    for _ in range(n_rounds):
+    for _ in range(6):
         new = fits[-1](rng, n)
         found = parts.modes(new, known.nearest(new), scale)
         places, modes = np.concatenate([places, new]), np.concatenate([modes, found.inner])

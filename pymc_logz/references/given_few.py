@@ -152,13 +152,13 @@ class Places(NamedTuple):
         """
         return np.minimum(np.abs(np.diff(self.slope)) * np.diff(self.knots) / 8, large)
 
-    def where_most_is_missing(self, n: int) -> np.ndarray:
+    def where_most_is_missing(self, n_more: int) -> np.ndarray:
         """Middles (K, n, n_more) of the knots between which most mass may be above the line."""
         height, gap = self.heights(), self.gaps()
         with np.errstate(divide="ignore"):
             log_missing = np.maximum(height[:, :, 1:], height[:, :, :-1]) + gap
             log_missing += np.log(np.diff(self.knots) * gap)
-        k = np.argpartition(-log_missing, n, axis=2)[:, :, :n]
+        k = np.argpartition(-log_missing, n_more, axis=2)[:, :, :n_more]
         both = [np.take_along_axis(self.knots, one, axis=2) for one in (k, k + 1)]
         return np.asarray(0.5 * sum(both))
 

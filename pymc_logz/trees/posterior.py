@@ -153,7 +153,7 @@ def check_same_model(
     kind, flat = kind_of(tree), flatten_model(model, integers=True)
     check_data(tree, flat)
     of_others = KINDS[kind].material == ROWS
-    if "posterior" not in tree.children or (of_others and (flat.sites or not flat.is_as_stored)):
+    if "posterior" not in tree.children or (flat.sites and of_others):
         return
     posterior = checked_variables(tree["posterior"].to_dataset(), model)
     settings = {} if of_others else json.loads(tree.attrs.get("settings", "{}"))
@@ -174,7 +174,8 @@ def check_same_model(
     has_constant = not of_others and settings.get("prior_finite_share", 1.0) == 1.0
     if has_constant and "prior_finite_share" not in settings:
         has_constant = PriorDraws(model, needed=False).log_share()[0] == 0.0
-    check_stored_density(tree, log_target(), log_target if has_constant else None)
+    again, own = log_target if has_constant else None, log_target()
+    check_stored_density(tree, own, flat.log_turns(rows).reshape(own.shape), again)
 
 
 def check_data(tree: xr.DataTree, flat: FlatModel) -> None:

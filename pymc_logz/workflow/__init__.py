@@ -128,8 +128,8 @@ def evidence_sensitivity(
 
     target = log_joint(present)
     check_possible(target if log_weight is None else target[np.isfinite(log_weight)])
-    if log_weight is None and flat.is_as_stored:
-        check_stored_density(idata, target)
+    if log_weight is None:
+        check_stored_density(idata, target, flat.log_turns(rows))
     modes = _modes_under(model, density, values)
     changes, found, notes = [], list[LogZEstimate](), list(doubts)
     n_alternatives = len(next(iter(values.values())))

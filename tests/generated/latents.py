@@ -133,21 +133,22 @@ def heavy_tailed_groups(rng: np.random.Generator) -> Drawn:
 def seen_through(rng: np.random.Generator) -> Drawn:
     """Values seen through a function that several values share, so that each has several peaks."""
     n, kind, wide = one_of(rng, 3, 5, 8), one_of(rng, "square", "cubic", "sine"), 1.5
-    shape = {"square": lambda x: x**2, "cubic": lambda x: x**3 - 2 * x, "sine": lambda x: 3 * x}
-    through, sine = shape[kind], kind == "sine"
+    through = {
+        "square": lambda x: x**2,
+        "cubic": lambda x: x**3 - 2 * x,
+        "sine": lambda x: np.sin(3 * x),
+    }[kind]
     x = rng.normal(0.3, wide, n)
-    y = (np.sin(through(x)) if sine else through(x)) + rng.normal(0, one_of(rng, 0.1, 0.6), n)
+    y = through(x) + rng.normal(0, one_of(rng, 0.1, 0.6), n)
 
     def build() -> pm.Model:
         with pm.Model() as model:
             sigma, value = pm.Gamma("sigma", 3, 3), pm.Normal("value", 0.3, wide, shape=n)
-            mean = pt.sin(through(value)) if sine else through(value)
-            pm.Normal("y", mean, sigma, observed=pm.Data("data", y))
+            pm.Normal("y", through(value), sigma, observed=pm.Data("data", y))
         return model
 
     s, log_weights = pieces(-7.0, 7.0, 3200)
-    nodes = np.sin(through(0.3 + wide * s)) if sine else through(0.3 + wide * s)
-    log_prior = stats.norm.logpdf(s) + log_weights
+    nodes, log_prior = through(0.3 + wide * s), stats.norm.logpdf(s) + log_weights
 
     def log_f(t):
         total = stats.gamma.logpdf(np.exp(t), 3, scale=1 / 3) + t

@@ -125,6 +125,11 @@ def test_an_angle_has_one_turn() -> None:
             models.assert_log_z(found, exact(data))
             assert np.abs(found["posterior"]["angle"]).max() < np.pi
             assert set(found["posterior"].data_vars) == {"angle", "turned"}
+    with pm.Model() as other:
+        turned = pm.Deterministic("turned", pm.VonMises("angle", 0.5, 1) + 1)
+        pm.VonMises("y", turned - 1, 4, observed=data)
+    with pytest.raises(ValueError, match="is not the model's"):
+        lz.bridge_sampling(drawn, other, progressbar=False)
     assert lz.sample_tempered(model=model, draws=100, progressbar=False)["evidence"].attrs
 
 
