@@ -13,6 +13,7 @@ import numpy as np
 from pymc_logz.loop.frozen import Planned
 from pymc_logz.loop.looking import Look
 from pymc_logz.loop.search import OF_CLIMBS, Search, fitted_components
+from pymc_logz.models.context import n_numbers
 from pymc_logz.models.density import draw_posterior
 from pymc_logz.models.known_priors import normal_columns
 from pymc_logz.paths.elliptical import Clusters, Elliptical
@@ -67,9 +68,18 @@ def searched(
         search.add_and_draw(search.modes_of_heavy(ran))
     # what is fitted to rows says nothing of where they did not get, the narrow end of a funnel or
     # far tails, and seems even without it
-    search.add_parts([*islice(proposers, 1)])
+    if is_cheap(target):
+        search.add_parts([*islice(proposers, 1)])
     widen(search, proposers, look.funnel)
     return search
+
+
+def is_cheap(target: Target, most: int = 2**9) -> bool:
+    """Whether a part may take a hundred gradients for each of thousands of rows, and not be needed.
+
+    A row comes to so many numbers at ``most``: few data. Of many a posterior is nearly normal.
+    """
+    return n_numbers(target.prepared.flat) <= most
 
 
 def widen(search: Search, proposers: Iterator[Part], funnel: Funnel | None) -> None:
