@@ -96,23 +96,6 @@ class JaxBackend:
 
         return jax.jit(function)
 
-    def compile_rows(self, function: Callable) -> Callable:
-        """Function of ``(rows, *others)`` that applies one of ``(row, *others)`` to each row."""
-        import jax
-
-        n = 256  # rows of each call, so that one function is compiled for any number of them
-
-        @jax.jit
-        def of_chunk(rows: Any, *others: Any) -> Any:
-            return jax.lax.map(lambda row: function(row, *others), rows)
-
-        def over_rows(rows: np.ndarray, *others: Any) -> tuple[np.ndarray, ...]:
-            chunks = [rows[begin : begin + n] for begin in range(0, len(rows), n)]
-            found = [of_chunk(lengthened(chunk, n, 0), *others) for chunk in chunks]
-            return tuple(part[: len(rows)] for part in joined(found))
-
-        return over_rows
-
     def compile_chain(self, function: Callable) -> Callable:
         """Function of ``(state, given, n)`` that passes a state on through the first n given."""
         import jax
@@ -225,16 +208,6 @@ class PytensorBackend:
 
         return quiet
 
-    def compile_rows(self, function: Callable) -> Callable:
-        """Function of ``(rows, *others)`` that applies one of ``(row, *others)`` to each row."""
-        one = self.compile(function)
-
-        def over_rows(rows: np.ndarray, *others: Any) -> tuple[np.ndarray, ...]:
-            columns = zip(*(one(row, *others) for row in rows), strict=True)
-            return tuple(np.stack(column) for column in columns)
-
-        return over_rows
-
     def compile_chain(self, function: Callable) -> Callable:
         """Function of ``(state, given, n)`` that passes a state on through the first n given."""
         one = self.compile(function)
@@ -284,6 +257,19 @@ class PytensorBackend:
 
 
 Backend = JaxBackend | PytensorBackend
+
+
+def compile_rows(backend: Backend, function: Callable) -> Callable:
+    """Function of ``(rows, *others)`` that applies one of ``(row, *others)`` to each row."""
+    chain = backend.compile_chain(lambda others, row: (others, function(row, *others)))
+    n = 256  # rows of each call, so that JAX compiles one function for any number of them
+
+    def over_rows(rows: np.ndarray, *others: Any) -> tuple[np.ndarray, ...]:
+        chunks = [rows[begin : begin + n] for begin in range(0, len(rows), n)]
+        found = [chain(others, lengthened(chunk, n, 0), len(chunk))[1] for chunk in chunks]
+        return tuple(part[: len(rows)] for part in joined(found))
+
+    return over_rows
 
 
 def make_backend(symbolic: SymbolicSystem, compile_kwargs: Mapping[str, Any] | None) -> Backend:
