@@ -143,9 +143,7 @@ def _second_opinion(tree: xr.DataTree, model: pm.Model, flat: FlatModel, how: Ho
     return replace(found, status="uncovered") if narrow else found
 
 
-def _is_funnel(
-    rows: np.ndarray, inner: np.ndarray, of_one: float = 0.25, of_all: float = 0.09
-) -> bool:
+def _is_funnel(rows: np.ndarray, inner: np.ndarray) -> bool:
     """Whether the widths of some entries of rows (n, d) follow one of the others.
 
     The correlation of that with the log of how far normal ones are from their middle, of one of
@@ -161,7 +159,7 @@ def _is_funnel(
     with np.errstate(invalid="ignore"):
         alike = np.abs(np.corrcoef(columns.T)[: outer.size, outer.size :])
     alike = np.where(np.isnan(alike), 0.0, alike)
-    return bool(alike.max() > of_one or alike.mean(axis=1).max() > of_all)
+    return bool(alike.max() > 0.25 or alike.mean(axis=1).max() > 0.09)
 
 
 OF_MODES = "missed_mode"

@@ -29,8 +29,6 @@ from pymc_logz.trees.posterior import posterior_rows
 
 MAX_CORRECTION = 1e-3
 """Units of the scales by which a draw may be moved: single precision, not another model."""
-MISSED = "searches from prior draws lead to mass where no chain has been"
-UNVISITED = "{:.0%} of the weight of the proposal is where hardly a draw of the chains is"
 
 
 def manifold_bridge(
@@ -75,9 +73,12 @@ def manifold_bridge(
             report(1)
             missed = []
             if estimate.usable and unvisited:
-                missed = [Doubt("missed_mode", UNVISITED.format(unvisited))]
+                where = "where hardly a draw of the chains is"
+                reason = f"{unvisited:.0%} of the weight of the proposal is {where}"
+                missed = [Doubt("missed_mode", reason)]
             elif estimate.usable and misses_a_mode(atlas, charts, position, rng):
-                missed = [Doubt("missed_mode", MISSED)]
+                reason = "searches from prior draws lead to mass where no chain has been"
+                missed = [Doubt("missed_mode", reason)]
             report(1)
     doubts = [*posterior.doubts, *prior_doubts(prior_doubt)]  # of which there have been warnings
     [estimate] = doubted([estimate], [*doubts, *missed])

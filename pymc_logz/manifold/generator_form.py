@@ -116,14 +116,19 @@ def _checked_observed(name: str, output: Variable, observed: Any) -> Variable:
             f"output of {name!r} has dtype {output.dtype}, but only a continuous output can be "
             "matched by moving along it"
         )
-    sizes = list(zip(output.type.shape, observed.type.shape, strict=False))
-    clash = any(None not in pair and pair[0] != pair[1] for pair in sizes)
-    if output.ndim != observed.ndim or clash:
-        raise ModelError(
-            f"observed of {name!r} has shape {observed.type.shape}, but output has "
-            f"{output.type.shape}; they must be equal"
-        )
+    check_shape(name, output, observed.type.shape)
     return observed.astype(output.dtype)
+
+
+def check_shape(name: str, output: Variable, shape: tuple[int | None, ...]) -> None:
+    """A ModelError if what was observed has another shape than the output, as far as is known."""
+    sizes = list(zip(output.type.shape, shape, strict=False))
+    clash = any(None not in pair and pair[0] != pair[1] for pair in sizes)
+    if output.ndim != len(shape) or clash:
+        raise ModelError(
+            f"observed of {name!r} has shape {shape}, but output has {output.type.shape}; they "
+            "must be equal"
+        )
 
 
 class Form(NamedTuple):
@@ -138,7 +143,8 @@ class Form(NamedTuple):
 def _location_scale(dist: Any, location: str, scale: str) -> Form:
     fixed = {location: np.float64(0.0), scale: np.float64(1.0)}
     return Form(
-        lambda *_, shape: dist.dist(**fixed, shape=shape), lambda n, mu, sigma: mu + sigma * n
+        lambda *given, shape: dist.dist(*given[:-2], **fixed, shape=shape),
+        lambda n, *given: given[-2] + given[-1] * n,
     )
 
 
@@ -157,10 +163,7 @@ FORMS: dict[Any, Form] = {
     pm.Logistic: _location_scale(pm.Logistic, "mu", "s"),
     pm.Cauchy: _location_scale(pm.Cauchy, "alpha", "beta"),
     pm.Gumbel: _location_scale(pm.Gumbel, "mu", "beta"),
-    pm.StudentT: Form(
-        lambda nu, mu, sigma, shape: pm.StudentT.dist(nu=nu, mu=0.0, sigma=1.0, shape=shape),
-        lambda n, nu, mu, sigma: mu + sigma * n,
-    ),
+    pm.StudentT: _location_scale(pm.StudentT, "mu", "sigma"),
     pm.LogNormal: Form(_normal, lambda n, mu, sigma: pt.exp(mu + sigma * n)),
     pm.Exponential: Form(_normal, lambda n, scale: scale * _exponential(n)),
     pm.Weibull: Form(_normal, lambda n, alpha, beta: beta * _exponential(n) ** (1.0 / alpha)),
