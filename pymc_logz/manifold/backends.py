@@ -83,7 +83,9 @@ class JaxBackend:
     name = "jax"
 
     def __init__(self, symbolic: SymbolicSystem, reason: str) -> None:
-        self.symbolic, self.reason = symbolic, reason
+        import jax
+
+        self.symbolic, self.reason, self.jax = symbolic, reason, jax
         self.constraint = _jax_function(symbolic.point, symbolic.residual)
         density = _jax_function(symbolic.point, symbolic.log_density.reshape((1,)))
         self.log_density = lambda inputs: density(inputs)[0]
@@ -92,14 +94,11 @@ class JaxBackend:
 
     def compile(self, function: Callable) -> Callable:
         """The function, compiled."""
-        import jax
-
-        return jax.jit(function)
+        return self.jax.jit(function)
 
     def compile_chain(self, function: Callable) -> Callable:
         """Function of ``(state, given, n)`` that passes a state on through the first n given."""
-        import jax
-        import jax.numpy as jnp
+        jax, jnp = self.jax, self.jax.numpy
 
         def chain(state: Any, given: Any, n: Any) -> tuple[Any, Any]:
             def at(i: Any, state: Any) -> tuple[Any, Any]:
@@ -120,8 +119,7 @@ class JaxBackend:
         self, scale: np.ndarray, tolerance: np.ndarray, structure: Structure | None
     ) -> System:
         """Constraints and density of inputs in units of their scales, to be traced by JAX."""
-        import jax
-
+        jax = self.jax
         algebra = make_algebra(jax_arrays(), structure, self.symbolic.n_dims)
 
         def constraint(position: Any) -> Any:
@@ -142,9 +140,7 @@ class JaxBackend:
 
     def _jacobian(self, constraint: Callable, structure: Structure | None) -> Callable:
         """Compressed Jacobian, by the cheaper of forward and reverse mode."""
-        import jax
-        import jax.numpy as jnp
-
+        jax, jnp = self.jax, self.jax.numpy
         n_dims, n_outputs = self.symbolic.n_dims, self.symbolic.n_outputs
         if structure is None:
             # one pass of reverse mode costs about two of forward mode (measured: 1.6)
