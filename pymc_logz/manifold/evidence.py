@@ -123,10 +123,8 @@ def bridge_charts(
 ) -> tuple[LogZEstimate, list[Chart], float, float]:
     """Log Z from draws (chains, draws, d) on the level set, in units of the inputs' scales.
 
-    With it the charts of the proposal, the share of the draws of the first halves that they reach,
-    and the share of the posterior that is beyond nearly all draws, by proposals.
-    ``draws`` are those of the proposal, by default as many as there are posterior draws in the
-    bridge; ``log_share`` is the log share of the prior that the transforms allow.
+    With it the charts of the proposal, the share of the first halves that they reach, and that of
+    the posterior beyond nearly all draws; ``log_share`` is what transforms leave of the prior.
     """
     n_chains, n_draws, n_dims = position.shape
     half = n_draws // 2
