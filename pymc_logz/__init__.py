@@ -28,16 +28,9 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time names load 
     from pymc_logz.manifold.step_method import ConstrainedHMC
     from pymc_logz.per_datum.likelihood import marginal_log_likelihood
     from pymc_logz.per_datum.tracking import LogZTracker
-    from pymc_logz.plots import (
-        plot_evidence,
-        plot_overlap,
-        plot_path,
-        plot_sandwich,
-        plot_sensitivity,
-        plot_tempering,
-        plot_thermo,
-        plot_weights,
-    )
+    from pymc_logz.plots.annealed import plot_path, plot_weights
+    from pymc_logz.plots.compared import plot_evidence, plot_sandwich, plot_sensitivity
+    from pymc_logz.plots.tempered import plot_overlap, plot_tempering, plot_thermo
     from pymc_logz.posterior.bridging import bridge_sampling
     from pymc_logz.posterior.log_density import log_density
     from pymc_logz.posterior.own_proposal import importance_sampling
@@ -111,7 +104,9 @@ _HOMES = {
     "manifold.simulator": ("abc_rejection",),
     "manifold.generator_form": ("ExactObservation", "generator_form", "relax"),
     "manifold.likelihood_form": ("likelihood_form",),
-    "plots": tuple(name for name in __all__ if name.startswith("plot_")),
+    "plots.annealed": ("plot_path", "plot_weights"),
+    "plots.compared": ("plot_evidence", "plot_sandwich", "plot_sensitivity"),
+    "plots.tempered": ("plot_overlap", "plot_tempering", "plot_thermo"),
     "posterior.bridging": ("bridge_sampling",),
     "posterior.log_density": ("log_density",),
     "posterior.own_proposal": ("importance_sampling",),

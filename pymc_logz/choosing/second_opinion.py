@@ -38,9 +38,6 @@ from pymc_logz.trees.layout import ESTIMATOR, estimate_of, evidence_dataset, wit
 from pymc_logz.trees.posterior import check_data, checked_variables
 from pymc_logz.wings import from_wing
 
-UNITS = ("row_gradients", "row_evaluations")
-"""Of what a run cost, in the attributes of ``evidence``."""
-
 
 class How(NamedTuple):
     """What all methods take, whatever is chosen."""
@@ -61,7 +58,7 @@ def spent_on(tree: xr.DataTree) -> dict[str, int]:
     attrs = tree["evidence"].attrs
     return {
         unit: sum(int(attrs.get(f"{part}_{unit}", 0)) for part in ("pilot", "run", "check"))
-        for unit in UNITS
+        for unit in ("row_gradients", "row_evaluations")
     }
 
 
@@ -76,8 +73,6 @@ def spent_before(tree: xr.DataTree, spent: Mapping[str, int]) -> xr.DataTree:
 
 OF_TARGET = ("maybe_infinite", "missed_mode", "unchecked_prior")
 """Statuses of a model, or of draws, that a second estimate from the same draws shares."""
-SECOND_OPINION_DRAWS = 2000
-"""Draws of the second estimate: an error of a few hundredths where the fit is fair."""
 
 
 def with_second_opinion(tree: xr.DataTree, model: pm.Model, how: How) -> xr.DataTree:
@@ -137,15 +132,14 @@ def _second_opinion(tree: xr.DataTree, model: pm.Model, flat: FlatModel, how: Ho
     rows = rows[np.all(np.isfinite(rows), axis=1)]
     density = RowDensity(flat, how.compile_kwargs)
     [fresh] = rng.spawn(1)
-    found = importance(density, fitted_normal(rows), "student", SECOND_OPINION_DRAWS, fresh)
+    # of so many draws: an error of a few hundredths where the fit is fair
+    found = importance(density, fitted_normal(rows), "student", 2000, fresh)
     # what is fitted to a funnel has few draws in its neck, and their weights do not tell
     narrow = found.status == "ok" and _is_funnel(rows, normal_columns(flat))
     return replace(found, status="uncovered") if narrow else found
 
 
-def _is_funnel(
-    rows: np.ndarray, inner: np.ndarray, of_one: float = 0.25, of_all: float = 0.09
-) -> bool:
+def _is_funnel(rows: np.ndarray, inner: np.ndarray) -> bool:
     """Whether the widths of some entries of rows (n, d) follow one of the others.
 
     The correlation of that with the log of how far normal ones are from their middle, of one of
@@ -161,7 +155,7 @@ def _is_funnel(
     with np.errstate(invalid="ignore"):
         alike = np.abs(np.corrcoef(columns.T)[: outer.size, outer.size :])
     alike = np.where(np.isnan(alike), 0.0, alike)
-    return bool(alike.max() > of_one or alike.mean(axis=1).max() > of_all)
+    return bool(alike.max() > 0.25 or alike.mean(axis=1).max() > 0.09)
 
 
 OF_MODES = "missed_mode"

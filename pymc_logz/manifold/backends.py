@@ -83,7 +83,9 @@ class JaxBackend:
     name = "jax"
 
     def __init__(self, symbolic: SymbolicSystem, reason: str) -> None:
-        self.symbolic, self.reason = symbolic, reason
+        import jax
+
+        self.symbolic, self.reason, self.jax = symbolic, reason, jax
         self.constraint = _jax_function(symbolic.point, symbolic.residual)
         density = _jax_function(symbolic.point, symbolic.log_density.reshape((1,)))
         self.log_density = lambda inputs: density(inputs)[0]
@@ -92,31 +94,11 @@ class JaxBackend:
 
     def compile(self, function: Callable) -> Callable:
         """The function, compiled."""
-        import jax
-
-        return jax.jit(function)
-
-    def compile_rows(self, function: Callable) -> Callable:
-        """Function of ``(rows, *others)`` that applies one of ``(row, *others)`` to each row."""
-        import jax
-
-        n = 256  # rows of each call, so that one function is compiled for any number of them
-
-        @jax.jit
-        def of_chunk(rows: Any, *others: Any) -> Any:
-            return jax.lax.map(lambda row: function(row, *others), rows)
-
-        def over_rows(rows: np.ndarray, *others: Any) -> tuple[np.ndarray, ...]:
-            chunks = [rows[begin : begin + n] for begin in range(0, len(rows), n)]
-            found = [of_chunk(lengthened(chunk, n, 0), *others) for chunk in chunks]
-            return tuple(part[: len(rows)] for part in joined(found))
-
-        return over_rows
+        return self.jax.jit(function)
 
     def compile_chain(self, function: Callable) -> Callable:
         """Function of ``(state, given, n)`` that passes a state on through the first n given."""
-        import jax
-        import jax.numpy as jnp
+        jax, jnp = self.jax, self.jax.numpy
 
         def chain(state: Any, given: Any, n: Any) -> tuple[Any, Any]:
             def at(i: Any, state: Any) -> tuple[Any, Any]:
@@ -137,8 +119,7 @@ class JaxBackend:
         self, scale: np.ndarray, tolerance: np.ndarray, structure: Structure | None
     ) -> System:
         """Constraints and density of inputs in units of their scales, to be traced by JAX."""
-        import jax
-
+        jax = self.jax
         algebra = make_algebra(jax_arrays(), structure, self.symbolic.n_dims)
 
         def constraint(position: Any) -> Any:
@@ -159,9 +140,7 @@ class JaxBackend:
 
     def _jacobian(self, constraint: Callable, structure: Structure | None) -> Callable:
         """Compressed Jacobian, by the cheaper of forward and reverse mode."""
-        import jax
-        import jax.numpy as jnp
-
+        jax, jnp = self.jax, self.jax.numpy
         n_dims, n_outputs = self.symbolic.n_dims, self.symbolic.n_outputs
         if structure is None:
             # one pass of reverse mode costs about two of forward mode (measured: 1.6)
@@ -225,16 +204,6 @@ class PytensorBackend:
 
         return quiet
 
-    def compile_rows(self, function: Callable) -> Callable:
-        """Function of ``(rows, *others)`` that applies one of ``(row, *others)`` to each row."""
-        one = self.compile(function)
-
-        def over_rows(rows: np.ndarray, *others: Any) -> tuple[np.ndarray, ...]:
-            columns = zip(*(one(row, *others) for row in rows), strict=True)
-            return tuple(np.stack(column) for column in columns)
-
-        return over_rows
-
     def compile_chain(self, function: Callable) -> Callable:
         """Function of ``(state, given, n)`` that passes a state on through the first n given."""
         one = self.compile(function)
@@ -284,6 +253,19 @@ class PytensorBackend:
 
 
 Backend = JaxBackend | PytensorBackend
+
+
+def compile_rows(backend: Backend, function: Callable) -> Callable:
+    """Function of ``(rows, *others)`` that applies one of ``(row, *others)`` to each row."""
+    chain = backend.compile_chain(lambda others, row: (others, function(row, *others)))
+    n = 256  # rows of each call, so that JAX compiles one function for any number of them
+
+    def over_rows(rows: np.ndarray, *others: Any) -> tuple[np.ndarray, ...]:
+        chunks = [rows[begin : begin + n] for begin in range(0, len(rows), n)]
+        found = [chain(others, lengthened(chunk, n, 0), len(chunk))[1] for chunk in chunks]
+        return tuple(part[: len(rows)] for part in joined(found))
+
+    return over_rows
 
 
 def make_backend(symbolic: SymbolicSystem, compile_kwargs: Mapping[str, Any] | None) -> Backend:

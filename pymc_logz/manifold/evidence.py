@@ -29,8 +29,6 @@ from pymc_logz.trees.posterior import posterior_rows
 
 MAX_CORRECTION = 1e-3
 """Units of the scales by which a draw may be moved: single precision, not another model."""
-MISSED = "searches from prior draws lead to mass where no chain has been"
-UNVISITED = "{:.0%} of the weight of the proposal is where hardly a draw of the chains is"
 
 
 def manifold_bridge(
@@ -75,9 +73,12 @@ def manifold_bridge(
             report(1)
             missed = []
             if estimate.usable and unvisited:
-                missed = [Doubt("missed_mode", UNVISITED.format(unvisited))]
+                where = "where hardly a draw of the chains is"
+                reason = f"{unvisited:.0%} of the weight of the proposal is {where}"
+                missed = [Doubt("missed_mode", reason)]
             elif estimate.usable and misses_a_mode(atlas, charts, position, rng):
-                missed = [Doubt("missed_mode", MISSED)]
+                reason = "searches from prior draws lead to mass where no chain has been"
+                missed = [Doubt("missed_mode", reason)]
             report(1)
     doubts = [*posterior.doubts, *prior_doubts(prior_doubt)]  # of which there have been warnings
     [estimate] = doubted([estimate], [*doubts, *missed])
@@ -122,10 +123,8 @@ def bridge_charts(
 ) -> tuple[LogZEstimate, list[Chart], float, float]:
     """Log Z from draws (chains, draws, d) on the level set, in units of the inputs' scales.
 
-    With it the charts of the proposal, the share of the draws of the first halves that they reach,
-    and the share of the posterior that is beyond nearly all draws, by proposals.
-    ``draws`` are those of the proposal, by default as many as there are posterior draws in the
-    bridge; ``log_share`` is the log share of the prior that the transforms allow.
+    With it the charts of the proposal, the share of the first halves that they reach, and that of
+    the posterior beyond nearly all draws; ``log_share`` is what transforms leave of the prior.
     """
     n_chains, n_draws, n_dims = position.shape
     half = n_draws // 2

@@ -19,6 +19,7 @@ from pytensor.tensor.subtensor import Subtensor, get_constant_idx, get_idx_list
 from pymc_logz.errors import ModelError
 from pymc_logz.graphs.functions import cheaply_compiled
 from pymc_logz.manifold.backends import SymbolicSystem
+from pymc_logz.manifold.generator_form import check_shape
 from pymc_logz.models.cache import kept_for
 from pymc_logz.models.data_inputs import starting_point, with_data_inputs
 from pymc_logz.models.discrete import at_symbolic_row
@@ -172,14 +173,7 @@ def _values(observed: list[Any], names: list[str], outputs: list[Any]) -> list[n
     for name, array, output in zip(names, arrays, outputs, strict=True):
         if not np.all(np.isfinite(array)):
             raise ModelError(f"observed of {name!r} has entries that are not finite numbers")
-        if any(
-            size is not None and size != got
-            for size, got in zip(output.type.shape, array.shape, strict=True)
-        ):
-            raise ModelError(
-                f"observed of {name!r} has shape {array.shape}, but output has "
-                f"{output.type.shape}; they must be equal"
-            )
+        check_shape(name, output, array.shape)
     return arrays
 
 

@@ -1,7 +1,7 @@
 """Outputs that are observed exactly, and ordinary models whose data are such functions of noise."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -116,29 +116,31 @@ def _checked_observed(name: str, output: Variable, observed: Any) -> Variable:
             f"output of {name!r} has dtype {output.dtype}, but only a continuous output can be "
             "matched by moving along it"
         )
-    sizes = list(zip(output.type.shape, observed.type.shape, strict=False))
-    clash = any(None not in pair and pair[0] != pair[1] for pair in sizes)
-    if output.ndim != observed.ndim or clash:
-        raise ModelError(
-            f"observed of {name!r} has shape {observed.type.shape}, but output has "
-            f"{output.type.shape}; they must be equal"
-        )
+    check_shape(name, output, observed.type.shape)
     return observed.astype(output.dtype)
 
 
-class Form(NamedTuple):
-    """How a variable comes about from noise that has no parameter of location or scale."""
+def check_shape(name: str, output: Variable, shape: tuple[int | None, ...]) -> None:
+    """A ModelError if what was observed has another shape than the output, as far as is known."""
+    sizes = list(zip(output.type.shape, shape, strict=False))
+    clash = any(None not in pair and pair[0] != pair[1] for pair in sizes)
+    if output.ndim != len(shape) or clash:
+        raise ModelError(
+            f"observed of {name!r} has shape {shape}, but output has {output.type.shape}; they "
+            "must be equal"
+        )
 
-    noise: Callable[..., Variable]
-    """From the parameters (as PyTensor has them) and ``shape`` to the noise."""
-    output: Callable[..., Variable]
-    """From the noise and the parameters to the variable."""
+
+type Form = tuple[Callable[..., Variable], Callable[..., Variable]]
+"""From parameters (as PyTensor has them) and ``shape`` to noise without a location or scale, and
+from the noise and the parameters to the variable."""
 
 
 def _location_scale(dist: Any, location: str, scale: str) -> Form:
     fixed = {location: np.float64(0.0), scale: np.float64(1.0)}
-    return Form(
-        lambda *_, shape: dist.dist(**fixed, shape=shape), lambda n, mu, sigma: mu + sigma * n
+    return (
+        lambda *given, shape: dist.dist(*given[:-2], **fixed, shape=shape),
+        lambda n, *given: given[-2] + given[-1] * n,
     )
 
 
@@ -157,15 +159,12 @@ FORMS: dict[Any, Form] = {
     pm.Logistic: _location_scale(pm.Logistic, "mu", "s"),
     pm.Cauchy: _location_scale(pm.Cauchy, "alpha", "beta"),
     pm.Gumbel: _location_scale(pm.Gumbel, "mu", "beta"),
-    pm.StudentT: Form(
-        lambda nu, mu, sigma, shape: pm.StudentT.dist(nu=nu, mu=0.0, sigma=1.0, shape=shape),
-        lambda n, nu, mu, sigma: mu + sigma * n,
-    ),
-    pm.LogNormal: Form(_normal, lambda n, mu, sigma: pt.exp(mu + sigma * n)),
-    pm.Exponential: Form(_normal, lambda n, scale: scale * _exponential(n)),
-    pm.Weibull: Form(_normal, lambda n, alpha, beta: beta * _exponential(n) ** (1.0 / alpha)),
-    pm.Pareto: Form(_normal, lambda n, alpha, m: m * pt.exp(_exponential(n) / alpha)),
-    pm.Uniform: Form(
+    pm.StudentT: _location_scale(pm.StudentT, "mu", "sigma"),
+    pm.LogNormal: (_normal, lambda n, mu, sigma: pt.exp(mu + sigma * n)),
+    pm.Exponential: (_normal, lambda n, scale: scale * _exponential(n)),
+    pm.Weibull: (_normal, lambda n, alpha, beta: beta * _exponential(n) ** (1.0 / alpha)),
+    pm.Pareto: (_normal, lambda n, alpha, m: m * pt.exp(_exponential(n) / alpha)),
+    pm.Uniform: (
         _normal,
         lambda n, lower, upper: lower + (upper - lower) * (0.5 * pt.erfc(-n / np.sqrt(2.0))),
     ),
@@ -239,11 +238,11 @@ def generator_form(model: pm.Model, var_names: Sequence[str] | None = None) -> p
                 f"other variables depend on the observed variable {name!r}, so it has no form of "
                 "its own; write them in terms of its data"
             )
-        form = _form_of(rv, name)
+        noise_of, output_of = _form_of(rv, name)
         parameters = rv.owner.op.dist_params(rv.owner)
-        noise = form.noise(*parameters, shape=value.shape)
+        noise = noise_of(*parameters, shape=value.shape)
         free = model_free_rv(noise, noise.type(name=f"{name}_noise"), None, f"{name}_noise", *dims)
-        output = form.output(free, *parameters)
+        output = output_of(free, *parameters)
         exact = ExactlyEqual((f"{name}_noise",))(output, value.astype(output.dtype))
         replacements.append((node.outputs[0], model_potential(exact, name, *dims)))
     toposort_replace(fgraph, replacements)

@@ -10,6 +10,7 @@ from scipy.special import bdtrc, logsumexp
 
 from pymc_logz.errors import ModelError
 from pymc_logz.manifold.algebra import Linear
+from pymc_logz.manifold.backends import compile_rows
 from pymc_logz.manifold.model import MAX_TRANSITIONS, ConstrainedModel
 from pymc_logz.manifold.rattle import TransitionInput, TransitionRecord, project_position
 from pymc_logz.paths.elliptical import Elliptical, fitted_to_few
@@ -69,9 +70,9 @@ class Atlas:
         dense = backend.system(model.scale, model.tolerance, None)
         self._dense_jacobian = backend.compile(dense.jacobian)
         self._linear = backend.compile(linear_at)
-        self._lift = backend.compile_rows(lift)
-        self._tangents = backend.compile_rows(tangent_to)
-        self._target = backend.compile_rows(lambda position: (system.evaluate(position)[1],))
+        self._lift = compile_rows(backend, lift)
+        self._tangents = compile_rows(backend, tangent_to)
+        self._target = compile_rows(backend, lambda position: (system.evaluate(position)[1],))
 
     def place(self, centre: np.ndarray) -> Chart:
         """A chart at a point of the level set, with a standard density for now."""

@@ -92,9 +92,6 @@ def evaluator(block: TemperBlock, compile_kwargs: Mapping[str, Any] | None) -> A
     return compile_function(inputs, list(path.evaluate(rows)), compile_kwargs, trial)
 
 
-TIME = "time"
-
-
 class Moment(NamedTuple):
     """What is known of one moment; arrays have an entry for each of K levels."""
 
@@ -119,10 +116,10 @@ def moment_datasets(
     moments: Sequence[Moment], betas: np.ndarray, attrs: Mapping[str, Any]
 ) -> dict[str, xr.Dataset]:
     """Groups ``evidence`` (estimator, time), with attributes, and ``tracking`` (time, stage)."""
-    time = {TIME: np.arange(len(moments))}
+    time = {"time": np.arange(len(moments))}
     evidence = xr.concat(
         [
-            evidence_of_rows([getattr(moment, name) for moment in moments], TIME, time, {})
+            evidence_of_rows([getattr(moment, name) for moment in moments], "time", time, {})
             for name in ("tracked", "alone")
         ],
         ESTIMATOR,
@@ -135,8 +132,8 @@ def moment_datasets(
     per_stage = ("log_z", "mcse", "occupancy", "step_size")
     tracking = xr.Dataset(
         {
-            **{name: ((TIME, "stage"), column(name)) for name in per_stage},
-            **{name: (TIME, column(name)) for name in ("acceptance_rate", "carried_share")},
+            **{name: (("time", "stage"), column(name)) for name in per_stage},
+            **{name: ("time", column(name)) for name in ("acceptance_rate", "carried_share")},
         },
         coords={**time, "stage": np.arange(betas.size), "beta": ("stage", betas)},
     )

@@ -266,10 +266,7 @@ class LogZTracker:
                 raise ValueError(f"data[{name!r}] has entries that are not finite")
 
     def _carry(self) -> float:
-        """Move walkers, and log Z that levels are drawn by, to the present data.
-
-        Returns the share of the effective number of walkers that is left.
-        """
+        """Move walkers and log Z of levels to the present data; effective share left over."""
         ladder, (old, level) = self.ladder, self._walkers
         self._block = self._followed.moved(self._block)
         new = self._evaluated(self._block)

@@ -67,21 +67,6 @@ def level_ticks(n_levels: int, most: int = 8) -> tuple[np.ndarray, list[str]]:
     return ticks, [str(tick) for tick in ticks]
 
 
-def drawn_by(backend: str | None) -> str:
-    """The plotting library asked for, or that which ArviZ has found; an error if none is."""
-    # where ArviZ would take its backend "none", which draws nothing and says nothing
-    found = rcParams["plot.backend"] if backend is None else backend
-    if backend is None and found == "none":
-        raise ImportError(
-            "there is no plotting library to draw with: python -m pip install matplotlib (or "
-            "plotly, or bokeh), and start Python again"
-        )
-    check_choice(("none", *LIBRARIES), backend=found)
-    if found in LIBRARIES and find_spec(found) is None:
-        raise ImportError(f"backend={found!r} is not installed: python -m pip install {found}")
-    return str(found)
-
-
 def make_panels(
     names: list[str],
     height: float,
@@ -92,10 +77,19 @@ def make_panels(
     sharey: bool = False,
 ) -> tuple[PlotCollection, list[Panel]]:
     """A collection and its panels, of a figure with this height in inches."""
-    backend = drawn_by(backend)
+    found = rcParams["plot.backend"] if backend is None else backend
+    # where ArviZ would take its backend "none", which draws nothing and says nothing
+    if backend is None and found == "none":
+        raise ImportError(
+            "there is no plotting library to draw with: python -m pip install matplotlib (or "
+            "plotly, or bokeh), and start Python again"
+        )
+    check_choice(("none", *LIBRARIES), backend=found)
+    if found in LIBRARIES and find_spec(found) is None:
+        raise ImportError(f"backend={found!r} is not installed: python -m pip install {found}")
     size = np.array((WIDTHS[n_columns], height) if figsize is None else figsize, dtype=float)
     dots, layout = 100, {}  # per inch, of backends that have no other measure
-    if backend == "matplotlib":
+    if found == "matplotlib":
         # keeps titles and labels of panels apart; the other backends do so by themselves
         layout = {"layout": "constrained"}
         dots = import_module("matplotlib").rcParams["figure.dpi"]
@@ -103,7 +97,7 @@ def make_panels(
         xr.Dataset({"panels": ("panel", np.arange(len(names)))}, coords={"panel": names}),
         cols=["panel"],
         col_wrap=n_columns,
-        backend=backend,
+        backend=found,
         figure_kwargs={
             "sharey": sharey,
             "figsize": tuple(float(side) for side in size * dots),
@@ -111,4 +105,4 @@ def make_panels(
             **layout,
         },
     )
-    return collection, [Panel(backend, one) for one in collection.viz["plot"].to_numpy()]
+    return collection, [Panel(found, one) for one in collection.viz["plot"].to_numpy()]

@@ -16,19 +16,20 @@ from pymc_logz.estimators import LogZEstimate, bridge_log_z
 from pymc_logz.models.context import check_no_model, model_from, written_as
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.exact import exact_observations
-from pymc_logz.models.preparation import Prepared, prepare
+from pymc_logz.models.preparation import prepare
 from pymc_logz.paths.elliptical import fitted_normal
 from pymc_logz.posterior.own_proposal import importance
 from pymc_logz.posterior.repetitions import (
+    UNIT,
+    BridgeCourse,
     Repetition,
     imbalance_of_draws,
-    repetitions_of,
     symmetrised,
 )
 from pymc_logz.runners.moves_of_rows import Stopwatch
 from pymc_logz.runners.progress import line, progress_bar
-from pymc_logz.runners.running import Running, running_for
-from pymc_logz.seeds import generators_from
+from pymc_logz.runners.running import Running, finished, generator_at, running_for, state_of
+from pymc_logz.seeds import generators_from, spawn_generators
 from pymc_logz.trees.chains import (
     check_possible,
     check_start_of_chains,
@@ -52,9 +53,6 @@ from pymc_logz.wings import from_wing
 
 if TYPE_CHECKING:
     import pymc as pm
-
-METHODS = ("warp3", "normal")
-CROSS_CHECKS = ("student", "normal", None)
 
 
 @written_as("bridge_sampling(idata, model)")
@@ -174,8 +172,8 @@ def bridge_sampling(
         tree = lz.bridge_sampling(idata, model)
         tree["evidence"]["log_z"]  # -log 101 = -4.615
     """
-    check_choice(METHODS, method=method)
-    check_choice(CROSS_CHECKS, cross_check=cross_check)
+    check_choice(("warp3", "normal"), method=method)
+    check_choice(("student", "normal", None), cross_check=cross_check)
     check_whole(1, repetitions=repetitions)
     if draws is not None:
         check_whole(2, draws=draws)
@@ -210,7 +208,6 @@ def _bridged(
     cross_check: str | None,
     repetitions: int,
     running: Running,
-    *,
     draws: int | None,
     random_seed: Any,
     progressbar: bool,
@@ -236,14 +233,15 @@ def _bridged(
             how = method, cross_check, draws, rngs.pilot, repetitions, running
             bridged, alone, found = bridge(density, posterior, log_target, *how)
         with line("Checking the result"):
-            one = bridged[0]
-            found += _doubts_of(prepared, density, posterior, one, rngs.checks)
+            first, *others = (one.less(log_share, share_error) for one in bridged)
+            rows = posterior.rows[~posterior.on_boundary]
+            found += tail_doubts(prepared.flat, density, rows, rngs.checks)
+            if first.usable:
+                found += symmetry_doubts(prepared.flat, density, rows)
             if not (found or posterior.doubts):
-                one = one.less(log_share, share_error)
-                found += found_from_prior(prepared, one, rngs.checks, compile_kwargs)
+                found += found_from_prior(prepared, first, rngs.checks, compile_kwargs)
     warn_of_doubts(found)
     doubts = [*posterior.doubts, *found, *prior_doubts(prepared.prior_doubt)]
-    first, *others = (one.less(log_share, share_error) for one in bridged)
     estimates = [*doubted([first], doubts), *second_opinions(first, others, doubts)]
     if not doubts:
         warn_of_status(estimates[0])
@@ -264,21 +262,6 @@ def _bridged(
         values = [getattr(one.less(log_share, share_error), name) for one in alone]
         group[f"repetition_{name}"] = ("repetition", np.array(values), {"units": "nats"})
     return with_evidence(idata, group, BRIDGED)
-
-
-def _doubts_of(
-    prepared: Prepared,
-    density: RowDensity,
-    posterior: PosteriorRows,
-    estimate: LogZEstimate,
-    rng: np.random.Generator,
-) -> list[Doubt]:
-    """What draws say against an estimate by the density as it is."""
-    rows = posterior.inside
-    found = tail_doubts(prepared.flat, density, rows, rng)
-    if estimate.usable:
-        found += symmetry_doubts(prepared.flat, density, rows)
-    return found
 
 
 def _warn_of_nan(n_nan: int) -> None:
@@ -315,8 +298,15 @@ def bridge(
     if method == "warp3":
         # a target that is symmetric in the centre has the same constant, and no skewness
         at_posterior = symmetrised(density, at_posterior, proposal.mirrored(rows))
-    of = density, proposal, method == "warp3", repetitions, n, rng
-    made = repetitions_of(*of, running or Running())
+    # the first moves the generator on, and the i-th does not depend on how many there are
+    others = spawn_generators(generator_at(state_of(rng)), repetitions - 1)
+    jobs = [Repetition(state_of(one), n) for one in (rng, *others)]
+    course = BridgeCourse(density.flat, density.compile_kwargs, proposal, method == "warp3")
+    found = (running or Running()).run(UNIT, course, jobs)
+    made = [one.job for one in finished(found, UNIT)]
+    rng.bit_generator.state = made[0].rng
+    density.n_evaluated += course.work.done
+    density.n_nan += sum(one.n_nan for one in made)
     proposed, at_proposed = (
         np.concatenate([getattr(one, name) for one in made]) for name in ("rows", "log_target")
     )

@@ -14,8 +14,7 @@ from pymc_logz.models.flat import FlatModel
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.posterior.own_proposal import bounded
 from pymc_logz.runners.moves_of_rows import Report, Work
-from pymc_logz.runners.running import Job, Running, finished, generator_at, state_of
-from pymc_logz.seeds import spawn_generators
+from pymc_logz.runners.running import Job, generator_at, state_of
 from pymc_logz.trees.doubts import Doubt
 
 UNIT = "repetitions"
@@ -93,27 +92,6 @@ class Repetition(Job):
 def symmetrised(density: RowDensity, log_target: np.ndarray, mirrored: np.ndarray) -> np.ndarray:
     """Log of the mean of the target's density at rows and at their mirror images, shape (n,)."""
     return np.logaddexp(log_target, bounded(density.log_target(mirrored))) - np.log(2.0)
-
-
-def repetitions_of(
-    density: RowDensity,
-    proposal: Elliptical,
-    mirrored: bool,
-    n: int,
-    n_draws: int,
-    rng: np.random.Generator,
-    running: Running,
-) -> list[Repetition]:
-    """So many repetitions of so many draws each, or those that an interrupt has left."""
-    # the first moves the generator on, and the i-th does not depend on how many there are
-    others = spawn_generators(generator_at(state_of(rng)), n - 1)
-    jobs = [Repetition(state_of(one), n_draws) for one in (rng, *others)]
-    course = BridgeCourse(density.flat, density.compile_kwargs, proposal, mirrored)
-    made = [one.job for one in finished(running.run(UNIT, course, jobs), UNIT)]
-    rng.bit_generator.state = made[0].rng
-    density.n_evaluated += course.work.done
-    density.n_nan += sum(one.n_nan for one in made)
-    return made
 
 
 def imbalance_of_draws(

@@ -289,15 +289,13 @@ def _check_prior_odds(
     return odds
 
 
-def _warn_if_close(
-    best: Any, others: Mapping[Any, tuple[float, float]], worth: float = 1.0
-) -> None:
+def _warn_if_close(best: Any, others: Mapping[Any, tuple[float, float]]) -> None:
     """One warning of all whose order is not known, if more than a bare mention is at stake."""
     close = [
         f"against {name!r} is {apart:.3g} ± {mcse:.3g}"
         for name, (apart, mcse) in others.items()
         # exactly zero is of a tree and itself
-        if 0 < abs(apart) <= mcse and abs(apart) + 2 * mcse > worth
+        if 0 < abs(apart) <= mcse and abs(apart) + 2 * mcse > 1.0
     ]
     if close:
         warn(

@@ -52,11 +52,6 @@ class PosteriorRows:
     doubts: tuple[Doubt, ...] = ()
     """What speaks against the draws."""
 
-    @property
-    def inside(self) -> np.ndarray:
-        """Draws that are not on a boundary, shape (n, d)."""
-        return self.rows[~self.on_boundary]
-
 
 def posterior_rows(
     tree: xr.DataTree, flat: FlatModel, resolution: np.ndarray | float = 0.0
@@ -72,8 +67,7 @@ def posterior_rows(
     check_data(tree, flat)
     posterior = checked_variables(posterior, flat.model, flat.shapes)
     n_chains, n_draws = posterior.sizes["chain"], posterior.sizes["draw"]
-    _check_size(n_chains, n_draws, flat.n_dims)
-    _check_stats(tree)
+    _check_draws(tree, n_chains, n_draws, flat.n_dims)
     rows = unconstrain(flat, posterior).reshape(n_chains, n_draws, flat.n_dims)
     on_boundary = ~np.all(np.isfinite(rows), axis=2)
     _check_boundary(rows, on_boundary, posterior, flat)
@@ -205,7 +199,8 @@ def _same(stored: np.ndarray, own: np.ndarray) -> bool:
     return bool(np.all(stored == own))
 
 
-def _check_size(n_chains: int, n_draws: int, n_dims: int) -> None:
+def _check_draws(tree: xr.DataTree, n_chains: int, n_draws: int, n_dims: int) -> None:
+    """Whether there are enough draws, of several chains, none of them of the warm-up."""
     # fewest draws to fit a proposal to; in many dimensions two for each
     wanted = max(100, 2 * n_dims)
     if n_draws < MIN_DRAWS_PER_CHAIN or n_chains * n_draws < wanted:
@@ -219,12 +214,7 @@ def _check_size(n_chains: int, n_draws: int, n_dims: int) -> None:
             "the posterior has one chain only, so nobody knows whether it has found all of the "
             "posterior; use pm.sample(chains=4)"
         )
-
-
-def _check_stats(tree: xr.DataTree) -> None:
-    if "sample_stats" not in tree.children:
-        return
-    stats = tree["sample_stats"].to_dataset()
+    stats = tree["sample_stats"].to_dataset() if "sample_stats" in tree.children else {}
     for flag in ("tune", "tuning"):  # as PyMC and nutpie call it
         if flag in stats and stats[flag].dtype.kind == "b" and bool(stats[flag].any()):
             n_tune = int(stats[flag].sum("draw").max())

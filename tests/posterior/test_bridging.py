@@ -114,7 +114,8 @@ def coverage_of(
         tree = models.exact_draws(energy, rng, 250, 2)
         posterior = posterior_rows(tree, density.flat)
         posterior = PosteriorRows(monkey(posterior.rows), posterior.on_boundary)
-        log_target = density.log_target(posterior.inside).reshape(posterior.on_boundary.shape)
+        rows = posterior.rows[~posterior.on_boundary]
+        log_target = density.log_target(rows).reshape(posterior.on_boundary.shape)
         [one] = module.bridge(density, posterior, log_target, method, None, None, rng)[0]
         errors.append((one.log_z - energy.log_z) / one.mcse)
     return np.abs(errors) < 1.96
