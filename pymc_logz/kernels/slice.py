@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import pytensor
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
@@ -183,85 +182,69 @@ class Slice(KernelDefaults):
         place: TensorVariable,
         split: TensorVariable,
         candidate: TensorVariable,
-    ) -> "Found":
+    ) -> "Search":
         """Step out, then shrink, in one loop: the graph holds a single copy of the model.
 
         A line is n points (n, d), their directions, beta, the level of the slice and its width.
         """
         level, width = line[3:]
         left, n_left = -width * place, pt.floor((self.n_expand + 1) * split)
-        start = Interval(left, left + width, n_left, self.n_expand - n_left)
         nothing = pt.zeros_like(level)
-        none_found = Found(nothing, nothing, nothing, pt.zeros_like(level, dtype="bool"))
+        none_found = nothing, nothing, nothing, pt.zeros_like(level, dtype="bool")
+        start = Search(left, left + width, n_left, self.n_expand - n_left, *none_found)
         # a turn that expands tries no point
         uniforms = pt.concatenate([pt.zeros((self.n_expand, level.shape[0])), candidate])
         expands = pt.constant(np.arange(self.n_expand + self.n_shrink) < self.n_expand)
 
-        def turn(*args: Any) -> list[Any]:
-            expanding, uniform = args[:2]
-            interval, found = Interval(*args[2:6]), Found(*args[6:10])
-            position, direction, beta, level, width = args[10:]
-            inner = interval.left + uniform * (interval.right - interval.left)
-            end = pt.switch(interval.n_left > 0, interval.left, interval.right)
+        def turn(expanding: Any, uniform: Any, *args: Any) -> list[Any]:
+            now, (position, direction, beta, level, width) = Search(*args[:8]), args[8:]
+            inner = now.left + uniform * (now.right - now.left)
+            end = pt.switch(now.n_left > 0, now.left, now.right)
             offset = pt.switch(expanding, end, inner)
             evaluation = path.evaluate(position + offset[:, None] * direction)
             density = log_density(evaluation, beta)
             # a row outside the support, whose level is -inf, stays where it is
             inside = pt.ge(density, level) & (density > -np.inf)
-            stepped = step_out(interval, inside, width)
-            tried = Found(offset, evaluation.log_reference, evaluation.log_ratio, inside)
-            shrunk, kept = shrink(interval, found, tried)
-            interval = Interval(*map(partial(pt.switch, expanding), stepped, shrunk))
-            found = Found(*map(partial(pt.switch, expanding), found, kept))
-            return [*interval, *found]
+            stepped = step_out(now, inside, width)
+            shrunk = shrink(now, offset, evaluation, inside)
+            return list(map(partial(pt.switch, expanding), stepped, shrunk))
 
-        ends = pytensor.scan(
-            turn,
-            sequences=[expands, uniforms],
-            outputs_info=[*start, *none_found],
-            non_sequences=line,
-            return_updates=False,
-        )
-        return Found(*(end[-1] for end in ends[4:]))
+        return Search(*visits(turn, [expands, uniforms], list(start), line))
 
 
-class Interval(NamedTuple):
-    """Ends of parts of n lines, as offsets from points, and how often each may move out; (n,)."""
+class Search(NamedTuple):
+    """Parts of n lines that are searched, and points found, by offsets from where they start."""
 
     left: TensorVariable
     right: TensorVariable
     n_left: TensorVariable
+    """How often the left end may move out, as the next does of the right one."""
     n_right: TensorVariable
-
-
-class Found(NamedTuple):
-    """Points of n slices, by offsets from those of lines (n,); zeros where none was found."""
-
     offset: TensorVariable
+    """Of the point; zero where none was found, as the densities are."""
     log_reference: TensorVariable
     log_ratio: TensorVariable
     found: TensorVariable
 
 
-def step_out(interval: Interval, inside: TensorVariable, width: Any) -> Interval:
+def step_out(now: Search, inside: TensorVariable, width: Any) -> Search:
     """Move the end that was looked at, left before right, out if inside, else let it be final."""
-    left, right, n_left, n_right = interval
-    goes_left = n_left > 0
-    goes_right = ~goes_left & (n_right > 0)
-    return Interval(
-        pt.switch(goes_left & inside, left - width, left),
-        pt.switch(goes_right & inside, right + width, right),
-        pt.switch(goes_left, pt.switch(inside, n_left - 1, 0.0), n_left),
-        pt.switch(goes_right, pt.switch(inside, n_right - 1, 0.0), n_right),
+    goes_left = now.n_left > 0
+    goes_right = ~goes_left & (now.n_right > 0)
+    return now._replace(
+        left=pt.switch(goes_left & inside, now.left - width, now.left),
+        right=pt.switch(goes_right & inside, now.right + width, now.right),
+        n_left=pt.switch(goes_left, pt.switch(inside, now.n_left - 1, 0.0), now.n_left),
+        n_right=pt.switch(goes_right, pt.switch(inside, now.n_right - 1, 0.0), now.n_right),
     )
 
 
-def shrink(interval: Interval, found: Found, tried: Found) -> tuple[Interval, Found]:
+def shrink(now: Search, offset: Any, evaluation: Evaluation, inside: TensorVariable) -> Search:
     """Take the point that was tried if it is the first one inside, else cut the interval there."""
-    taken = ~found.found & tried.found
-    missed = ~found.found & ~tried.found
-    cut = interval._replace(
-        left=pt.switch(missed & (tried.offset < 0), tried.offset, interval.left),
-        right=pt.switch(missed & (tried.offset >= 0), tried.offset, interval.right),
-    )
-    return cut, Found(*map(partial(pt.switch, taken), tried, found))
+    taken = ~now.found & inside
+    missed = ~now.found & ~inside
+    left = pt.switch(missed & (offset < 0), offset, now.left)
+    right = pt.switch(missed & (offset >= 0), offset, now.right)
+    tried = offset, *evaluation[:2], inside
+    found = map(partial(pt.switch, taken), tried, now[4:])
+    return Search(left, right, now.n_left, now.n_right, *found)

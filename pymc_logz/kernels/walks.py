@@ -191,16 +191,15 @@ class IntegerWalk(OfIntegers):
             # a value that is none may be an index that is none
             proposed = pt.switch(inside[:, None], proposed, position)
             found = path.evaluate(proposed)
-            before = log_density(Evaluation(reference, ratio, None, None), beta)
-            log_accept = pt.switch(inside, log_density(found, beta) - before, -np.inf)
-            log_accept = pt.switch(pt.isnan(log_accept), -np.inf, log_accept)
-            accepted = log_uniform < log_accept
-            return [
-                pt.switch(accepted[:, None], proposed, position),
-                pt.switch(accepted, found.log_reference, reference),
-                pt.switch(accepted, found.log_ratio, ratio),
-                rate + pt.exp(pt.minimum(log_accept, 0.0)) / n_visits,
-            ]
+            before = Evaluation(reference, ratio, *found[2:])
+            log_accept = log_density(found, beta) - log_density(before, beta)
+            new, info = metropolis(
+                pt.switch(inside, log_accept, -np.inf),
+                log_uniform,
+                state._replace(position=proposed, evaluation=found),
+                state._replace(position=position, evaluation=before),
+            )
+            return [new.position, *new.evaluation[:2], rate + info.acceptance_rate / n_visits]
 
         # spread of each entry, shape (d,), or (n, d) where settings are those of each row
         is_vector = move.scale.ndim == move.step_size.ndim + 1
