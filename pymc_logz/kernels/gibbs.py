@@ -11,7 +11,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.kernels.base import KernelInfo, KernelState, Move, column
 from pymc_logz.kernels.tuning import KernelDefaults
-from pymc_logz.paths.geometric import AnnealingPath, Evaluation, Site, log_density
+from pymc_logz.paths.geometric import AnnealingPath, Evaluation, Site, log_density, most_values
 
 
 class GibbsNoise(NamedTuple):
@@ -74,12 +74,7 @@ class Gibbs(OfIntegers):
 
     def evaluations_per_move(self, n_dims: int) -> int:
         """Evaluations of the path: one for each value of each entry, or of one where all are."""
-        return (1 if self.together else len(self.sites)) * self._n_values
-
-    @property
-    def _n_values(self) -> int:
-        """Values that are scored at a visit: as many as any entry has."""
-        return max((site.n_values or 1 for site in self.sites), default=1)
+        return (1 if self.together else len(self.sites)) * most_values(self.sites)
 
     def draw_noise(
         self, rng: np.random.Generator, n_moves: int, n_rows: int, n_dims: int
@@ -116,7 +111,7 @@ class Gibbs(OfIntegers):
         entries = path.entries
         if entries is None or entries.sites != self.sites:
             raise ValueError("together=True needs a path on which these entries are independent")
-        k, m = entries.n_values, len(self.sites)
+        k, m = most_values(self.sites), len(self.sites)
         found = path.evaluate_entries(position)
         rest = found[0], found[2]
         pieces = [part.reshape((-1, k, m)) for part in (found[1], found[3])]
@@ -139,7 +134,7 @@ class Gibbs(OfIntegers):
     def _visit(self, path: AnnealingPath, *args: Any) -> list[Any]:
         """Rows with one entry drawn given all the rest, and their densities."""
         which, uniform, position, _, _, beta, step_size = args
-        table, k = table_of(self.sites, path.n_dims), self._n_values
+        table, k = table_of(self.sites, path.n_dims), most_values(self.sites)
         here, lower, upper = (part[which] for part in table)
         values = pt.minimum(lower[:, None] + np.arange(k), upper[:, None])
         exists = lower[:, None] + np.arange(k) <= upper[:, None]
