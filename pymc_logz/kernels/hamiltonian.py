@@ -8,7 +8,7 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_logz.arguments import SHARE_REPLACED, check_positive, check_share, check_whole
+from pymc_logz.arguments import check_positive, check_share, check_whole
 from pymc_logz.kernels.base import (
     MAX_STEPS,
     KernelInfo,
@@ -189,7 +189,8 @@ def share_replaced(time: Any, half_life: float) -> Any:
 
 def check_refreshment(refreshment: float | None, half_life: float, default: float) -> None:
     """Raise a ValueError for a share or a half-life out of range, or for both of them given."""
-    check_share(SHARE_REPLACED, refreshment=refreshment)
+    meaning = "it is the share of the momentum variance that is replaced"
+    check_share(meaning, refreshment=refreshment)
     check_positive(half_life=half_life)
     if refreshment is not None and half_life != default:
         raise ValueError(
