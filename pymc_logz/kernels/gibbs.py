@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import pytensor
@@ -12,15 +12,6 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_logz.kernels.base import KernelInfo, KernelState, Move, column
 from pymc_logz.kernels.tuning import KernelDefaults
 from pymc_logz.paths.geometric import AnnealingPath, Evaluation, Site, log_density, most_values
-
-
-class GibbsNoise(NamedTuple):
-    """The randomness of Gibbs steps; shapes are those of one step, after the axis of steps."""
-
-    backward: Any
-    """Uniforms, shape (n,): rows below a half visit their entries last to first."""
-    value: Any
-    """Uniforms that choose a value at each visit, shape (n, m)."""
 
 
 class OfIntegers(KernelDefaults):
@@ -76,27 +67,25 @@ class Gibbs(OfIntegers):
         """Evaluations of the path: one for each value of each entry, or of one where all are."""
         return (1 if self.together else len(self.sites)) * most_values(self.sites)
 
-    def draw_noise(
-        self, rng: np.random.Generator, n_moves: int, n_rows: int, n_dims: int
-    ) -> GibbsNoise:
+    def draw_noise(self, rng: np.random.Generator, n_moves: int, n_rows: int, n_dims: int) -> Any:
         """Uniforms for the order and the values."""
         each = (n_moves, n_rows)
-        return GibbsNoise(rng.random(each), rng.random((*each, len(self.sites))))
+        return rng.random(each), rng.random((*each, len(self.sites)))
 
     def step(
-        self, path: AnnealingPath, state: KernelState, move: Move, noise: GibbsNoise
+        self, path: AnnealingPath, state: KernelState, move: Move, noise: Any
     ) -> tuple[KernelState, KernelInfo]:
         """Visit each entry; leaves the density at ``move.beta`` invariant, and gradients stale.
 
         The acceptance rate is 1, since what is drawn is never rejected.
         """
-        path = path.without_gradients()
+        path, (backward, uniform) = path.without_gradients(), noise
         if self.together:
-            position, reference, ratio = self._all_at_once(path, state.position, move, noise.value)
+            position, reference, ratio = self._all_at_once(path, state.position, move, uniform)
         else:
             position, reference, ratio = visits(
                 partial(self._visit, path),
-                [in_order(noise.backward, len(self.sites)), noise.value.T],
+                [in_order(backward, len(self.sites)), uniform.T],
                 [state.position, *state.evaluation[:2]],
                 [move.beta, move.step_size],
             )

@@ -15,21 +15,6 @@ from pymc_logz.kernels.tuning import KernelDefaults, check_scale
 from pymc_logz.paths.geometric import AnnealingPath, Evaluation, log_density
 
 
-class SliceNoise(NamedTuple):
-    """The randomness of slice steps; shapes are those of one step, after the axis of steps."""
-
-    backward: Any
-    """Uniforms, shape (n,): rows below a half visit their directions first to last."""
-    log_level: Any
-    """Logarithms of uniforms, shape (n, d): how far below the density the slice lies."""
-    place: Any
-    """Uniforms, shape (n, d): where in its first interval the point lies."""
-    split: Any
-    """Uniforms, shape (n, d): how the expansions allowed are split between the two sides."""
-    candidate: Any
-    """Uniforms, shape (n, d, n_shrink): points tried."""
-
-
 @dataclass(frozen=True)
 class Slice(KernelDefaults):
     """Settings of a slice kernel, one direction at a time, with stepping out and shrinkage.
@@ -122,21 +107,19 @@ class Slice(KernelDefaults):
         """The same width."""
         return step_size
 
-    def draw_noise(
-        self, rng: np.random.Generator, n_moves: int, n_rows: int, n_dims: int
-    ) -> SliceNoise:
+    def draw_noise(self, rng: np.random.Generator, n_moves: int, n_rows: int, n_dims: int) -> Any:
         """Uniforms for the order, the levels, the intervals and the points."""
         each = (n_moves, n_rows, n_dims)
-        return SliceNoise(
-            backward=rng.random(each[:2]),
-            log_level=draw_log_uniform(rng, each),
-            place=rng.random(each),
-            split=rng.random(each),
-            candidate=rng.random((*each, self.n_shrink)),
-        )
+        # rows below a half visit their directions first to last
+        forward = rng.random(each[:2])
+        # how far below the density the slice lies
+        log_level = draw_log_uniform(rng, each)
+        # where in its first interval the point lies, and how many expansions either side may have
+        place, split = rng.random(each), rng.random(each)
+        return forward, log_level, place, split, rng.random((*each, self.n_shrink))
 
     def step(
-        self, path: AnnealingPath, state: KernelState, move: Move, noise: SliceNoise
+        self, path: AnnealingPath, state: KernelState, move: Move, noise: Any
     ) -> tuple[KernelState, KernelInfo]:
         """Visit each direction; leaves the density at ``move.beta`` invariant.
 
@@ -148,8 +131,8 @@ class Slice(KernelDefaults):
         else:
             directions = move.scale.swapaxes(-1, -2)
         each = np.arange(path.n_dims)[:, None]
-        order = pt.switch(noise.backward < 0.5, each, path.n_dims - 1 - each)
-        log_level, place, split = (part.T for part in noise[1:4])
+        forward, log_level, place, split, tries = noise
+        order = pt.switch(forward < 0.5, each, path.n_dims - 1 - each)
 
         def visit(*args: Any) -> list[Any]:
             which, log_level, place, split, tries, position, reference, ratio = args[:8]
@@ -168,7 +151,7 @@ class Slice(KernelDefaults):
 
         position, reference, ratio, n_found = visits(
             visit,
-            [order, log_level, place, split, noise.candidate.transpose(1, 2, 0)],
+            [order, log_level.T, place.T, split.T, tries.transpose(1, 2, 0)],
             [state.position, *state.evaluation[:2], pt.zeros_like(state.evaluation[0])],
             [move.beta, move.step_size, directions],
         )
