@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+import pytensor
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
@@ -192,7 +193,14 @@ class Slice(KernelDefaults):
             shrunk = shrink(now, offset, evaluation, inside)
             return list(map(partial(pt.switch, expanding), stepped, shrunk))
 
-        return Search(*visits(turn, [expands, uniforms], list(start), line))
+        ends = pytensor.scan(
+            turn,
+            sequences=[expands, uniforms],
+            outputs_info=list(start),
+            non_sequences=line,
+            return_updates=False,
+        )
+        return Search(*(end[-1] for end in ends))
 
 
 class Search(NamedTuple):
