@@ -24,7 +24,7 @@ def check_whole(least: int, most: int | None = None, **given: Any) -> None:
 
 
 def check_positive(unit: str | None = None, *, one: bool = False, **given: Any) -> None:
-    """Raise a ValueError unless it is None or has positive, finite numbers, or just ``one``."""
+    """Raise a ValueError for what is not None or positive, finite numbers; ``one`` if so."""
     for name, value in given.items():
         if value is None:
             continue

@@ -24,17 +24,17 @@ MAX_KHAT = 0.7
 """k-hat beyond which no number of rows helps: Vehtari et al. (2024), arXiv 1507.02646."""
 
 
-def relative(log_weight: np.ndarray, axis: int = -1) -> np.ndarray:
-    """Weights in units of the largest one along an axis; zeros where all are zero."""
-    top = log_weight.max(axis=axis, keepdims=True)
+def relative(log_weight: np.ndarray) -> np.ndarray:
+    """Weights in units of the largest one along the last axis; zeros where all are zero."""
+    top = log_weight.max(axis=-1, keepdims=True)
     return np.exp(log_weight - np.where(np.isfinite(top), top, 0.0))
 
 
-def normalise(log_weight: np.ndarray, axis: int = -1) -> np.ndarray:
-    """Weights as shares of their sum along an axis; zeros where all are zero."""
+def normalise(log_weight: np.ndarray) -> np.ndarray:
+    """Weights as shares of their sum along the last axis; zeros where all are zero."""
     # SciPy's softmax makes NaN of rows that are all lost
-    weight = relative(log_weight, axis)
-    total = weight.sum(axis=axis, keepdims=True)
+    weight = relative(log_weight)
+    total = weight.sum(axis=-1, keepdims=True)
     return np.divide(weight, total, out=np.zeros_like(weight), where=total > 0)
 
 
