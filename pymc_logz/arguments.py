@@ -9,9 +9,6 @@ from typing import Any
 
 import numpy as np
 
-SHARE_REPLACED = "it is the share of the momentum variance that is replaced"
-"""What a refreshment is, for `check_share`."""
-
 
 def is_whole(value: Any) -> bool:
     """Whether a value is a whole number; truth values are not."""
@@ -27,10 +24,7 @@ def check_whole(least: int, most: int | None = None, **given: Any) -> None:
 
 
 def check_positive(unit: str | None = None, *, one: bool = False, **given: Any) -> None:
-    """Raise a ValueError for what is neither None nor made of positive, finite numbers.
-
-    With ``one``, for what is more than one number too.
-    """
+    """Raise a ValueError for what is not None or positive, finite numbers; ``one`` if so."""
     for name, value in given.items():
         if value is None:
             continue

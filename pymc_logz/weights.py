@@ -24,17 +24,17 @@ MAX_KHAT = 0.7
 """k-hat beyond which no number of rows helps: Vehtari et al. (2024), arXiv 1507.02646."""
 
 
-def relative(log_weight: np.ndarray, axis: int = -1) -> np.ndarray:
-    """Weights in units of the largest one along an axis; zeros where all are zero."""
-    top = log_weight.max(axis=axis, keepdims=True)
+def relative(log_weight: np.ndarray) -> np.ndarray:
+    """Weights in units of the largest one along the last axis; zeros where all are zero."""
+    top = log_weight.max(axis=-1, keepdims=True)
     return np.exp(log_weight - np.where(np.isfinite(top), top, 0.0))
 
 
-def normalise(log_weight: np.ndarray, axis: int = -1) -> np.ndarray:
-    """Weights as shares of their sum along an axis; zeros where all are zero."""
+def normalise(log_weight: np.ndarray) -> np.ndarray:
+    """Weights as shares of their sum along the last axis; zeros where all are zero."""
     # SciPy's softmax makes NaN of rows that are all lost
-    weight = relative(log_weight, axis)
-    total = weight.sum(axis=axis, keepdims=True)
+    weight = relative(log_weight)
+    total = weight.sum(axis=-1, keepdims=True)
     return np.divide(weight, total, out=np.zeros_like(weight), where=total > 0)
 
 
@@ -81,11 +81,7 @@ def pareto_khat(log_weight: np.ndarray) -> float:
     # than 0.002 of the sum is above, and with a shape of 0.8 less than 0.01 is unseen
     if counted.size < MIN_ROWS_FOR_KHAT or counted.max() - log_mean(counted) < np.log(1.5):
         return np.nan
-    try:
-        khat = float(_smoothed_tail(counted)[2])
-    except ValueError:  # a tail of equal values
-        return np.nan
-    n = counted.size
+    khat, n = float(_smoothed_tail(counted)[2]), counted.size
     if not khat > khat_threshold(n):
         return khat
     # nor is a shape given beyond the threshold where what a tail of any shape up to one has not
@@ -116,7 +112,7 @@ def _smoothed_tail(log_weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, floa
     rows, top = order[-n_tail:], log_weight[order[-1]]
     tail, cutoff = log_weight[rows] - top, np.exp(log_weight[order[-n_tail - 1]] - top)
     if n_tail < 5 or tail[-1] - tail[0] < np.finfo(float).tiny:
-        raise ValueError(f"the {n_tail} largest of {n} weights are too few or equal: no tail")
+        return rows, log_weight[rows], np.nan  # too few, or equal values
     # draws of a Markov chain repeat, and a tail of few distinct values may fit no distribution; one
     # without a mean overflows, as its shape says
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from pymc_logz.arguments import (
-    SHARE_REPLACED,
     check_betas,
     check_choice,
     check_flag,
@@ -26,7 +25,7 @@ INF, NAN = np.inf, np.nan
 
 def share(**given: Any) -> None:
     """The check of a refreshment."""
-    check_share(SHARE_REPLACED, **given)
+    check_share("it is the share of the momentum variance", **given)
 
 
 def positive(**given: Any) -> None:

@@ -13,6 +13,7 @@ from pymc_logz.models.data_inputs import starting_point
 from pymc_logz.models.discrete import colours, is_discrete, slices_of
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.preparation import NotSummed
+from pymc_logz.paths.geometric import most_values
 
 Pair = tuple[int, int]
 
@@ -110,7 +111,7 @@ class SumPlan:
     @property
     def _steps(self) -> np.ndarray:
         sites = [self.whole.sites[i] for i in self.alone]
-        k = max((site.n_values or 1 for site in sites), default=1)
+        k = most_values(sites)
         return np.arange(k)[:, None] + np.array([site.lower or 0 for site in sites])
 
 

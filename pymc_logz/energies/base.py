@@ -10,11 +10,9 @@ Draws = dict[str, np.ndarray]
 
 
 def float64(*values: float) -> list[np.float64]:
-    """Parameters of a distribution in double precision.
-
-    PyTensor takes a Python number in the smallest type: the constant of ``pm.Normal.dist(0, 10)``
-    is then wrong by 3e-8.
-    """
+    """Parameters of a distribution in double precision."""
+    # PyTensor takes a Python number in the smallest type: the constant of pm.Normal.dist(0, 10) is
+    # then wrong by 3e-8
     return [np.float64(value) for value in values]
 
 

@@ -227,13 +227,14 @@ def gaussian_rbm(
         log_density = -((v - b) ** 2).sum() / 2 + pt.softplus(c + v @ w).sum()
         pm.Potential("boltzmann", log_density - log_reference)
 
+    log_mass, centres = _states(weights, visible_bias, hidden_bias)
+    log_z = float(logsumexp(log_mass))
+
     def sample(rng: np.random.Generator, n: int) -> Draws:
-        log_mass, centres = _states(weights, visible_bias, hidden_bias)
-        mass = np.exp(log_mass - logsumexp(log_mass))
+        mass = np.exp(log_mass - log_z)
         chosen = rng.choice(mass.size, size=n, p=mass / mass.sum())
         return {"v": centres[chosen] + rng.standard_normal((n, d))}
 
-    log_z = gaussian_rbm_log_z(weights, visible_bias, hidden_bias)
     source = "Hinton and Salakhutdinov (2006), doi:10.1126/science.1127647"
     return Energy("gaussian_rbm", model, log_z, sample, source)
 

@@ -12,15 +12,14 @@ from pymc_logz.energies.base import Draws, Energy, float64
 LogFunction = Callable[[np.ndarray], np.ndarray]
 
 
-def log_trapezoid(
-    log_f: LogFunction, lower: float, upper: float, *, tol: float = 1e-12, max_doublings: int = 14
-) -> float:
+def log_trapezoid(log_f: LogFunction, lower: float, upper: float, max_doublings: int = 14) -> float:
     """Log of the integral of exp(log_f) over [lower, upper], by the trapezoidal rule.
 
     For an analytic integrand that has decayed to nothing at both ends it converges exponentially
     fast (Trefethen & Weideman, 2014, doi 10.1137/130932132), so nodes are doubled until the log has
     stood still to ``tol`` twice in a row; an ArithmeticError if that is not soon enough.
     """
+    tol = 1e-12
     n_intervals, previous, settled = 256, np.inf, 0
     for _ in range(max_doublings + 1):
         nodes = np.linspace(lower, upper, n_intervals + 1)

@@ -10,7 +10,6 @@ from scipy.special import fdtrc, stdtr
 from pymc_logz.estimators.draws import TemperedDraws, documented
 from pymc_logz.estimators.result import (
     LogZCurve,
-    batch_sums,
     batches_of_walker,
     long_run_covariance,
     long_run_variance,
@@ -249,7 +248,8 @@ def _joint_p_value(log_z: np.ndarray, contributions: np.ndarray) -> float:
     difference = log_z[1:] - log_z[0]
     differences = contributions[..., 1:] - contributions[..., :1]
     covariance = long_run_covariance(differences)
-    n_batches = batch_sums(differences).shape[0]
+    n_walkers, n_draws = differences.shape[:2]
+    n_batches = n_walkers * batches_of_walker(n_walkers, n_draws)
     spread = np.sqrt(np.diag(covariance)) + EQUAL * (1 + np.abs(difference))
     values, vectors = np.linalg.eigh(covariance / np.outer(spread, spread))
     kept = values > EQUAL

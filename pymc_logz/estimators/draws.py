@@ -59,11 +59,7 @@ Walkers with exponential log ratios, drawn exactly, with log Z = -log(1 + beta):
 def documented[T: Any](
     *names: str, parameters: str = "", returns: str = "", shows: str = ""
 ) -> Callable[[T], T]:
-    """Decorator that completes a docstring: first sections, and the draws that ``Examples`` use.
-
-    ``names`` are imported by the example beside `TemperedDraws` and what is documented. An
-    estimator needs no example but what it ``shows`` for these draws.
-    """
+    """Decorator that completes a docstring, whose example imports ``names``, or ``shows`` this."""
 
     def complete(given: T) -> T:
         text = inspect.cleandoc(given.__doc__ or "")

@@ -224,15 +224,12 @@ def obstacle(
     visits: np.ndarray | None,
     full_support: bool = False,
 ) -> str | None:
-    """Status that forbids a number before anything is computed, or None.
-
-    ``visits`` are those of the levels that are needed, if they are known; ``full_support`` is for
-    methods that need a finite log ratio wherever the reference has mass.
-    """
+    """Status that forbids a number, or None; ``visits`` are of the levels that are needed."""
     if n_infinite:
         return "infinite_weight"
     if n_outside == n_draws:
         return "no_support"
+    # of methods that need a finite log ratio wherever the reference has mass
     if full_support and n_outside:
         return "partial_support"
     # a variance is of two draws at least
@@ -289,20 +286,14 @@ def long_run_covariance(contributions: np.ndarray) -> np.ndarray:
     """Covariance (P, P) of sums of autocorrelated contributions (W, B, P), semidefinite."""
     # variances as of long_run_variance, correlations as of sums over batches
     scale = np.sqrt(long_run_variance(contributions)[0])
-    totals = batch_sums(contributions)
+    n_walkers, n, n_columns = contributions.shape
+    per_walker = batches_of_walker(n_walkers, n)
+    starts = np.arange(per_walker) * n // per_walker
+    totals = np.add.reduceat(contributions, starts, axis=1).reshape(-1, n_columns)
     covariance = totals.T @ totals
     spread = np.sqrt(np.diag(covariance))
     ratio = np.divide(scale, spread, out=np.zeros_like(scale), where=spread > 0)
     return ratio[:, None] * covariance * ratio
-
-
-def batch_sums(contributions: np.ndarray) -> np.ndarray:
-    """Sums over stretches of walkers, about 64 of them, whole walkers if many."""
-    n = contributions.shape[1]
-    per_walker = batches_of_walker(*contributions.shape[:2])
-    starts = np.arange(per_walker) * n // per_walker
-    sums = np.add.reduceat(contributions, starts, axis=1)
-    return sums.reshape(-1, contributions.shape[2])
 
 
 def batches_of_walker(n_walkers: int, n_draws: int) -> int:

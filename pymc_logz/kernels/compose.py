@@ -169,8 +169,7 @@ def for_variables(
     """The kernel for a row: composed with others where it does not move all of its variables.
 
     ``owners`` are the variables that the d entries of a row belong to, ``sites`` the entries that
-    are integers, and ``independent`` those of them that are independent given the rest of a row. A
-    ValueError is raised if a variable is unknown, or a kernel cannot move one that it is given for.
+    are integers, and ``independent`` those of them that are independent given the rest of a row.
     """
     if not sites and not isinstance(kernel, Compose):
         return kernel

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import pytensor
@@ -11,16 +11,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.kernels.base import KernelInfo, KernelState, Move, column
 from pymc_logz.kernels.tuning import KernelDefaults
-from pymc_logz.paths.geometric import AnnealingPath, Evaluation, Site, log_density
-
-
-class GibbsNoise(NamedTuple):
-    """The randomness of Gibbs steps; shapes are those of one step, after the axis of steps."""
-
-    backward: Any
-    """Uniforms, shape (n,): rows below a half visit their entries last to first."""
-    value: Any
-    """Uniforms that choose a value at each visit, shape (n, m)."""
+from pymc_logz.paths.geometric import AnnealingPath, Evaluation, Site, log_density, most_values
 
 
 class OfIntegers(KernelDefaults):
@@ -74,34 +65,27 @@ class Gibbs(OfIntegers):
 
     def evaluations_per_move(self, n_dims: int) -> int:
         """Evaluations of the path: one for each value of each entry, or of one where all are."""
-        return (1 if self.together else len(self.sites)) * self._n_values
+        return (1 if self.together else len(self.sites)) * most_values(self.sites)
 
-    @property
-    def _n_values(self) -> int:
-        """Values that are scored at a visit: as many as any entry has."""
-        return max((site.n_values or 1 for site in self.sites), default=1)
-
-    def draw_noise(
-        self, rng: np.random.Generator, n_moves: int, n_rows: int, n_dims: int
-    ) -> GibbsNoise:
+    def draw_noise(self, rng: np.random.Generator, n_moves: int, n_rows: int, n_dims: int) -> Any:
         """Uniforms for the order and the values."""
         each = (n_moves, n_rows)
-        return GibbsNoise(rng.random(each), rng.random((*each, len(self.sites))))
+        return rng.random(each), rng.random((*each, len(self.sites)))
 
     def step(
-        self, path: AnnealingPath, state: KernelState, move: Move, noise: GibbsNoise
+        self, path: AnnealingPath, state: KernelState, move: Move, noise: Any
     ) -> tuple[KernelState, KernelInfo]:
         """Visit each entry; leaves the density at ``move.beta`` invariant, and gradients stale.
 
         The acceptance rate is 1, since what is drawn is never rejected.
         """
-        path = path.without_gradients()
+        path, (backward, uniform) = path.without_gradients(), noise
         if self.together:
-            position, reference, ratio = self._all_at_once(path, state.position, move, noise.value)
+            position, reference, ratio = self._all_at_once(path, state.position, move, uniform)
         else:
             position, reference, ratio = visits(
                 partial(self._visit, path),
-                [in_order(noise.backward, len(self.sites)), noise.value.T],
+                [in_order(backward, len(self.sites)), uniform.T],
                 [state.position, *state.evaluation[:2]],
                 [move.beta, move.step_size],
             )
@@ -116,7 +100,7 @@ class Gibbs(OfIntegers):
         entries = path.entries
         if entries is None or entries.sites != self.sites:
             raise ValueError("together=True needs a path on which these entries are independent")
-        k, m = entries.n_values, len(self.sites)
+        k, m = most_values(self.sites), len(self.sites)
         found = path.evaluate_entries(position)
         rest = found[0], found[2]
         pieces = [part.reshape((-1, k, m)) for part in (found[1], found[3])]
@@ -139,7 +123,7 @@ class Gibbs(OfIntegers):
     def _visit(self, path: AnnealingPath, *args: Any) -> list[Any]:
         """Rows with one entry drawn given all the rest, and their densities."""
         which, uniform, position, _, _, beta, step_size = args
-        table, k = table_of(self.sites, path.n_dims), self._n_values
+        table, k = table_of(self.sites, path.n_dims), most_values(self.sites)
         here, lower, upper = (part[which] for part in table)
         values = pt.minimum(lower[:, None] + np.arange(k), upper[:, None])
         exists = lower[:, None] + np.arange(k) <= upper[:, None]

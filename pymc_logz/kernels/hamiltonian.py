@@ -8,7 +8,7 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_logz.arguments import SHARE_REPLACED, check_positive, check_share, check_whole
+from pymc_logz.arguments import check_positive, check_share, check_whole
 from pymc_logz.kernels.base import (
     MAX_STEPS,
     KernelInfo,
@@ -165,13 +165,14 @@ def leapfrog(
         # half a step of the whitened momentum
         return 0.5 * strides(grad_log_density(evaluation, move.beta), move, back=True)
 
-    def drift(position: Any, momentum: Any) -> tuple[TensorVariable, TensorVariable]:
-        if walls:
-            return reflected_drift(walls, position, momentum, move)
-        return position + strides(momentum, move), momentum
-
     for _ in range(n_steps):
-        state = KernelState(*leapfrog_step(*state, kick, drift, path.evaluate))
+        momentum = state.momentum + kick(state.evaluation)
+        if walls:
+            position, momentum = reflected_drift(walls, state.position, momentum, move)
+        else:
+            position = state.position + strides(momentum, move)
+        evaluation = path.evaluate(position)
+        state = KernelState(position, momentum + kick(evaluation), evaluation)
     return state
 
 
@@ -188,7 +189,8 @@ def share_replaced(time: Any, half_life: float) -> Any:
 
 def check_refreshment(refreshment: float | None, half_life: float, default: float) -> None:
     """Raise a ValueError for a share or a half-life out of range, or for both of them given."""
-    check_share(SHARE_REPLACED, refreshment=refreshment)
+    meaning = "it is the share of the momentum variance that is replaced"
+    check_share(meaning, refreshment=refreshment)
     check_positive(half_life=half_life)
     if refreshment is not None and half_life != default:
         raise ValueError(
@@ -201,21 +203,6 @@ def refreshed(momentum: Any, normal: Any, share: Any, sqrt: Callable[[Any], Any]
     """Momentum with a fraction of its variance replaced; the standard normal stays invariant."""
     # the paper's step 4 prints share * normal, where only the root leaves that as it is
     return sqrt(1.0 - share) * momentum + sqrt(share) * normal
-
-
-def leapfrog_step(
-    position: Any,
-    momentum: Any,
-    here: Any,
-    kick: Callable[[Any], Any],
-    drift: Callable[[Any, Any], tuple[Any, Any]],
-    evaluate: Callable[[Any], Any],
-) -> tuple[Any, Any, Any]:
-    """Kick, drift, kick: position, momentum and what ``evaluate`` knows of the new position."""
-    momentum = momentum + kick(here)
-    position, momentum = drift(position, momentum)
-    there = evaluate(position)
-    return position, momentum + kick(there), there
 
 
 def checked_walls(walls: Sequence[tuple[Any, Any]]) -> tuple[Wall, ...]:

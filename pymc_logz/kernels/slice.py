@@ -16,21 +16,6 @@ from pymc_logz.kernels.tuning import KernelDefaults, check_scale
 from pymc_logz.paths.geometric import AnnealingPath, Evaluation, log_density
 
 
-class SliceNoise(NamedTuple):
-    """The randomness of slice steps; shapes are those of one step, after the axis of steps."""
-
-    backward: Any
-    """Uniforms, shape (n,): rows below a half visit their directions first to last."""
-    log_level: Any
-    """Logarithms of uniforms, shape (n, d): how far below the density the slice lies."""
-    place: Any
-    """Uniforms, shape (n, d): where in its first interval the point lies."""
-    split: Any
-    """Uniforms, shape (n, d): how the expansions allowed are split between the two sides."""
-    candidate: Any
-    """Uniforms, shape (n, d, n_shrink): points tried."""
-
-
 @dataclass(frozen=True)
 class Slice(KernelDefaults):
     """Settings of a slice kernel, one direction at a time, with stepping out and shrinkage.
@@ -123,21 +108,19 @@ class Slice(KernelDefaults):
         """The same width."""
         return step_size
 
-    def draw_noise(
-        self, rng: np.random.Generator, n_moves: int, n_rows: int, n_dims: int
-    ) -> SliceNoise:
+    def draw_noise(self, rng: np.random.Generator, n_moves: int, n_rows: int, n_dims: int) -> Any:
         """Uniforms for the order, the levels, the intervals and the points."""
         each = (n_moves, n_rows, n_dims)
-        return SliceNoise(
-            backward=rng.random(each[:2]),
-            log_level=draw_log_uniform(rng, each),
-            place=rng.random(each),
-            split=rng.random(each),
-            candidate=rng.random((*each, self.n_shrink)),
-        )
+        # rows below a half visit their directions first to last
+        forward = rng.random(each[:2])
+        # how far below the density the slice lies
+        log_level = draw_log_uniform(rng, each)
+        # where in its first interval the point lies, and how many expansions either side may have
+        place, split = rng.random(each), rng.random(each)
+        return forward, log_level, place, split, rng.random((*each, self.n_shrink))
 
     def step(
-        self, path: AnnealingPath, state: KernelState, move: Move, noise: SliceNoise
+        self, path: AnnealingPath, state: KernelState, move: Move, noise: Any
     ) -> tuple[KernelState, KernelInfo]:
         """Visit each direction; leaves the density at ``move.beta`` invariant.
 
@@ -149,8 +132,8 @@ class Slice(KernelDefaults):
         else:
             directions = move.scale.swapaxes(-1, -2)
         each = np.arange(path.n_dims)[:, None]
-        order = pt.switch(noise.backward < 0.5, each, path.n_dims - 1 - each)
-        log_level, place, split = (part.T for part in noise[1:4])
+        forward, log_level, place, split, tries = noise
+        order = pt.switch(forward < 0.5, each, path.n_dims - 1 - each)
 
         def visit(*args: Any) -> list[Any]:
             which, log_level, place, split, tries, position, reference, ratio = args[:8]
@@ -169,7 +152,7 @@ class Slice(KernelDefaults):
 
         position, reference, ratio, n_found = visits(
             visit,
-            [order, log_level, place, split, noise.candidate.transpose(1, 2, 0)],
+            [order, log_level.T, place.T, split.T, tries.transpose(1, 2, 0)],
             [state.position, *state.evaluation[:2], pt.zeros_like(state.evaluation[0])],
             [move.beta, move.step_size, directions],
         )
@@ -183,85 +166,76 @@ class Slice(KernelDefaults):
         place: TensorVariable,
         split: TensorVariable,
         candidate: TensorVariable,
-    ) -> "Found":
+    ) -> "Search":
         """Step out, then shrink, in one loop: the graph holds a single copy of the model.
 
         A line is n points (n, d), their directions, beta, the level of the slice and its width.
         """
         level, width = line[3:]
         left, n_left = -width * place, pt.floor((self.n_expand + 1) * split)
-        start = Interval(left, left + width, n_left, self.n_expand - n_left)
         nothing = pt.zeros_like(level)
-        none_found = Found(nothing, nothing, nothing, pt.zeros_like(level, dtype="bool"))
+        none_found = nothing, nothing, nothing, pt.zeros_like(level, dtype="bool")
+        start = Search(left, left + width, n_left, self.n_expand - n_left, *none_found)
         # a turn that expands tries no point
         uniforms = pt.concatenate([pt.zeros((self.n_expand, level.shape[0])), candidate])
         expands = pt.constant(np.arange(self.n_expand + self.n_shrink) < self.n_expand)
 
-        def turn(*args: Any) -> list[Any]:
-            expanding, uniform = args[:2]
-            interval, found = Interval(*args[2:6]), Found(*args[6:10])
-            position, direction, beta, level, width = args[10:]
-            inner = interval.left + uniform * (interval.right - interval.left)
-            end = pt.switch(interval.n_left > 0, interval.left, interval.right)
+        def turn(expanding: Any, uniform: Any, *args: Any) -> list[Any]:
+            now, (position, direction, beta, level, width) = Search(*args[:8]), args[8:]
+            inner = now.left + uniform * (now.right - now.left)
+            end = pt.switch(now.n_left > 0, now.left, now.right)
             offset = pt.switch(expanding, end, inner)
             evaluation = path.evaluate(position + offset[:, None] * direction)
             density = log_density(evaluation, beta)
             # a row outside the support, whose level is -inf, stays where it is
             inside = pt.ge(density, level) & (density > -np.inf)
-            stepped = step_out(interval, inside, width)
-            tried = Found(offset, evaluation.log_reference, evaluation.log_ratio, inside)
-            shrunk, kept = shrink(interval, found, tried)
-            interval = Interval(*map(partial(pt.switch, expanding), stepped, shrunk))
-            found = Found(*map(partial(pt.switch, expanding), found, kept))
-            return [*interval, *found]
+            stepped = step_out(now, inside, width)
+            shrunk = shrink(now, offset, evaluation, inside)
+            return list(map(partial(pt.switch, expanding), stepped, shrunk))
 
         ends = pytensor.scan(
             turn,
             sequences=[expands, uniforms],
-            outputs_info=[*start, *none_found],
+            outputs_info=list(start),
             non_sequences=line,
             return_updates=False,
         )
-        return Found(*(end[-1] for end in ends[4:]))
+        return Search(*(end[-1] for end in ends))
 
 
-class Interval(NamedTuple):
-    """Ends of parts of n lines, as offsets from points, and how often each may move out; (n,)."""
+class Search(NamedTuple):
+    """Parts of n lines that are searched, and points found, by offsets from where they start."""
 
     left: TensorVariable
     right: TensorVariable
     n_left: TensorVariable
+    """How often the left end may move out, as the next does of the right one."""
     n_right: TensorVariable
-
-
-class Found(NamedTuple):
-    """Points of n slices, by offsets from those of lines (n,); zeros where none was found."""
-
     offset: TensorVariable
+    """Of the point; zero where none was found, as the densities are."""
     log_reference: TensorVariable
     log_ratio: TensorVariable
     found: TensorVariable
 
 
-def step_out(interval: Interval, inside: TensorVariable, width: Any) -> Interval:
+def step_out(now: Search, inside: TensorVariable, width: Any) -> Search:
     """Move the end that was looked at, left before right, out if inside, else let it be final."""
-    left, right, n_left, n_right = interval
-    goes_left = n_left > 0
-    goes_right = ~goes_left & (n_right > 0)
-    return Interval(
-        pt.switch(goes_left & inside, left - width, left),
-        pt.switch(goes_right & inside, right + width, right),
-        pt.switch(goes_left, pt.switch(inside, n_left - 1, 0.0), n_left),
-        pt.switch(goes_right, pt.switch(inside, n_right - 1, 0.0), n_right),
+    goes_left = now.n_left > 0
+    goes_right = ~goes_left & (now.n_right > 0)
+    return now._replace(
+        left=pt.switch(goes_left & inside, now.left - width, now.left),
+        right=pt.switch(goes_right & inside, now.right + width, now.right),
+        n_left=pt.switch(goes_left, pt.switch(inside, now.n_left - 1, 0.0), now.n_left),
+        n_right=pt.switch(goes_right, pt.switch(inside, now.n_right - 1, 0.0), now.n_right),
     )
 
 
-def shrink(interval: Interval, found: Found, tried: Found) -> tuple[Interval, Found]:
+def shrink(now: Search, offset: Any, evaluation: Evaluation, inside: TensorVariable) -> Search:
     """Take the point that was tried if it is the first one inside, else cut the interval there."""
-    taken = ~found.found & tried.found
-    missed = ~found.found & ~tried.found
-    cut = interval._replace(
-        left=pt.switch(missed & (tried.offset < 0), tried.offset, interval.left),
-        right=pt.switch(missed & (tried.offset >= 0), tried.offset, interval.right),
-    )
-    return cut, Found(*map(partial(pt.switch, taken), tried, found))
+    taken = ~now.found & inside
+    missed = ~now.found & ~inside
+    left = pt.switch(missed & (offset < 0), offset, now.left)
+    right = pt.switch(missed & (offset >= 0), offset, now.right)
+    tried = offset, *evaluation[:2], inside
+    found = map(partial(pt.switch, taken), tried, now[4:])
+    return Search(left, right, now.n_left, now.n_right, *found)

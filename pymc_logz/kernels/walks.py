@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import pytensor.tensor as pt
@@ -92,21 +92,6 @@ class RandomWalk(KernelDefaults):
         return metropolis(densities[0] - densities[1], noise.log_uniform, proposal, state)
 
 
-class WalkNoise(NamedTuple):
-    """The randomness of integer walks; shapes are those of one step, after the axis of steps."""
-
-    backward: Any
-    """Uniforms, shape (n,): rows below a half visit their entries last to first."""
-    length: Any
-    """Uniforms, shape (n, visits): how far a jump goes."""
-    side: Any
-    """Uniforms, shape (n, visits): up or down."""
-    log_uniform: Any
-    """Logarithms of uniforms that decide, shape (n, visits)."""
-    partner: Any
-    """Uniforms: which entry of a fixed sum gives way, shape (n, visits); (n, 0) without any."""
-
-
 @dataclass(frozen=True)
 class IntegerWalk(OfIntegers):
     """Settings of a Metropolis walk on integers, bounded or not.
@@ -150,22 +135,16 @@ class IntegerWalk(OfIntegers):
     def _has_ties(self) -> bool:
         return any(site.tied is not None for site in self.sites)
 
-    def draw_noise(
-        self, rng: np.random.Generator, n_moves: int, n_rows: int, n_dims: int
-    ) -> WalkNoise:
+    def draw_noise(self, rng: np.random.Generator, n_moves: int, n_rows: int, n_dims: int) -> Any:
         """Uniforms for the order, the jumps and the decisions."""
         each = (n_moves, n_rows, self.evaluations_per_move(n_dims))
-        of_partner = each if self._has_ties else (*each[:2], 0)
-        return WalkNoise(
-            rng.random(each[:2]),
-            rng.random(each),
-            rng.random(each),
-            draw_log_uniform(rng, each),
-            rng.random(of_partner),
-        )
+        backward, length, side = rng.random(each[:2]), rng.random(each), rng.random(each)
+        noise = backward, length, side, draw_log_uniform(rng, each)
+        # which entry of a fixed sum gives way
+        return (*noise, rng.random(each)) if self._has_ties else noise
 
     def step(
-        self, path: AnnealingPath, state: KernelState, move: Move, noise: WalkNoise
+        self, path: AnnealingPath, state: KernelState, move: Move, noise: Any
     ) -> tuple[KernelState, KernelInfo]:
         """Propose jumps; leaves the density at ``move.beta`` invariant, and gradients stale."""
         path, n_visits = path.without_gradients(), self.evaluations_per_move(path.n_dims)
@@ -191,24 +170,23 @@ class IntegerWalk(OfIntegers):
             # a value that is none may be an index that is none
             proposed = pt.switch(inside[:, None], proposed, position)
             found = path.evaluate(proposed)
-            before = log_density(Evaluation(reference, ratio, None, None), beta)
-            log_accept = pt.switch(inside, log_density(found, beta) - before, -np.inf)
-            log_accept = pt.switch(pt.isnan(log_accept), -np.inf, log_accept)
-            accepted = log_uniform < log_accept
-            return [
-                pt.switch(accepted[:, None], proposed, position),
-                pt.switch(accepted, found.log_reference, reference),
-                pt.switch(accepted, found.log_ratio, ratio),
-                rate + pt.exp(pt.minimum(log_accept, 0.0)) / n_visits,
-            ]
+            before = Evaluation(reference, ratio, *found[2:])
+            log_accept = log_density(found, beta) - log_density(before, beta)
+            new, info = metropolis(
+                pt.switch(inside, log_accept, -np.inf),
+                log_uniform,
+                state._replace(position=proposed, evaluation=found),
+                state._replace(position=position, evaluation=before),
+            )
+            return [new.position, *new.evaluation[:2], rate + info.acceptance_rate / n_visits]
 
         # spread of each entry, shape (d,), or (n, d) where settings are those of each row
         is_vector = move.scale.ndim == move.step_size.ndim + 1
         spread_of_all = move.scale if is_vector else pt.sqrt((move.scale**2).sum(axis=-1))
-        noise_of_visits = [part.T for part in (noise[1:] if self._has_ties else noise[1:-1])]
+        backward, *of_visits = noise
         position, reference, ratio, rate = visits(
             visit,
-            [in_order(noise.backward, n_visits), *noise_of_visits],
+            [in_order(backward, n_visits), *(part.T for part in of_visits)],
             [state.position, *state.evaluation[:2], pt.zeros_like(state.evaluation[0])],
             [move.beta, move.step_size, spread_of_all],
         )

@@ -17,7 +17,7 @@ from pymc_logz.models.cache import kept_for
 from pymc_logz.models.flat import FlatModel, constrain, function_of_rows
 from pymc_logz.models.guards import ONE_TURN, is_circular
 from pymc_logz.models.known_priors import n_factored
-from pymc_logz.paths.geometric import AnnealingPath
+from pymc_logz.paths.geometric import AnnealingPath, most_values
 
 
 class ForeignModel:
@@ -161,8 +161,7 @@ def n_numbers(flat: FlatModel) -> int:
     """About how many numbers go into the density of a row: a measure of what it costs."""
     # all data come in as often as a discrete variable that is summed out has values
     summed = () if flat.summed is None else flat.summed.plan.whole.sites
-    n_values = max((site.n_values or 1 for site in summed), default=1)
-    return n_values * n_data(flat) + flat.n_dims + n_factored(flat.model) ** 3
+    return most_values(summed) * n_data(flat) + flat.n_dims + n_factored(flat.model) ** 3
 
 
 def n_affordable(flat: FlatModel, n_rows: int, most: int, n_gradients: int = 1) -> int:

@@ -220,10 +220,7 @@ class Clusters(NamedTuple):
 
 
 def fitted_clusters(rows: np.ndarray, n_effective: float, rng: np.random.Generator) -> Clusters:
-    """Mixture with the best information criterion of rows that are worth ``n_effective`` of them.
-
-    Components are added as long as the criterion gains.
-    """
+    """Mixture with the best information criterion; rows are worth ``n_effective`` of them."""
     # Schwarz (1978), Estimating the dimension of a model, doi 10.1214/aos/1176344136
     best, highest = None, -np.inf
     for k in range(1, MAX_COMPONENTS + 1):
@@ -252,10 +249,7 @@ def fit_clusters(
     independent: float,
     rng: np.random.Generator,
 ) -> tuple[Clusters, float]:
-    """Mixture of k Student-t components, and log likelihood of all rows.
-
-    A fraction of rows is ``independent``, for shrinkage.
-    """
+    """Mixture of k Student-t components, and log likelihood; a share of rows is ``independent``."""
     # expectation maximisation: Peel & McLachlan (2000), Robust mixture modelling using the t
     # distribution, section 4, doi 10.1023/A:1008981510081
     centre, spread = np.median(rows, axis=0), rows.std(axis=0)

@@ -49,6 +49,11 @@ class Site(NamedTuple):
         return self.n_values is not None and self.n_values <= WIDE
 
 
+def most_values(sites: Sequence[Site]) -> int:
+    """As many values as any of the entries has, 1 where none is known."""
+    return max((site.n_values or 1 for site in sites), default=1)
+
+
 class Entries(NamedTuple):
     """What the densities of a path are, apart, for entries that are independent given the rest.
 
@@ -62,11 +67,6 @@ class Entries(NamedTuple):
     """Rest of the log density of the reference, and its pieces, shape (K * m,), symbolic."""
     ratio: tuple[Any, Any]
     """The same of the log ratio."""
-
-    @property
-    def n_values(self) -> int:
-        """K, as many as any entry has."""
-        return max(site.n_values or 1 for site in self.sites)
 
 
 class Evaluation(NamedTuple):

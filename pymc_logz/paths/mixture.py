@@ -39,13 +39,6 @@ class MixtureTerms(NamedTuple):
     """``whitening`` at the centres, shape (K * d,)."""
     owner: Any
     """1 where a row of ``whitening`` belongs to a component, else 0, shape (K, K * d)."""
-    funnel: Funnel
-    """What points are whitened by."""
-
-    @property
-    def flat(self) -> tuple[Any, ...]:
-        """All of them, as a compiled path takes them."""
-        return (*self[:-1], *self.funnel.flat)
 
 
 @dataclass(frozen=True)
@@ -86,7 +79,7 @@ class Mixture:
             rows[of_prior] = self.sample_prior(rng, int(of_prior.sum()))
         return rows
 
-    def terms(self, funnel: Funnel) -> MixtureTerms:
+    def terms(self) -> MixtureTerms:
         """Arrays that a compiled path takes."""
         k, d = len(self.components), self.n_dims
         whitening = np.concatenate([np.linalg.inv(part.factor) for part in self.components])
@@ -102,7 +95,6 @@ class Mixture:
             whitening,
             (whitening * centres).sum(axis=1),
             np.repeat(np.eye(k), d, axis=1),
-            funnel,
         )
 
 
@@ -110,48 +102,46 @@ def mixture_path(path: AnnealingPath) -> AnnealingPath:
     """The path from the prior to a target, open for mixtures in its place: see `leaving`."""
     d = path.n_dims
 
-    def made() -> tuple[MixtureTerms, Callable[..., Evaluation]]:
+    def made() -> tuple[tuple[Any, ...], Callable[..., Evaluation]]:
         shapes = ((), (), (None,), (None,), (None, d), (None,), (None, None))
         parts = [pt.tensor("mixture", dtype="float64", shape=shape) for shape in shapes]
-        terms = MixtureTerms._make([*parts, Funnel.symbolic(d)])
-        return terms, partial(from_mixture, terms)
+        terms, funnel = MixtureTerms._make(parts), Funnel.symbolic(d)
+        return (*terms, *funnel.flat), partial(from_mixture, terms, funnel)
 
-    terms, rebased = path.kept.get(("mixture", d), made)
+    parameters, rebased = path.kept.get(("mixture", d), made)
     return replace(
         path,
-        parameters=(*path.parameters, *terms.flat),
-        values=(*path.values, *prior_alone(Funnel.none(d)).flat),
+        parameters=(*path.parameters, *parameters),
+        values=(*path.values, *prior_alone(d), *Funnel.none(d).flat),
         rebased=rebased,
     )
 
 
-def prior_alone(funnel: Funnel) -> MixtureTerms:
+def prior_alone(d: int) -> MixtureTerms:
     """No components; or one that counts for nothing, so that XLA has compiled for one by then."""
     # two products with a matrix (d, d) cost next to nothing in few dimensions, where compiling for
     # another number of components takes as long as the whole pilot of a small model
-    d = len(funnel.centre)
     k = int(d <= 64)
     height, one = np.full(k, -np.inf), np.ones(k)
     whitening, offset, owner = np.zeros((k * d, d)), np.zeros(k * d), np.ones((k, k * d))
-    return MixtureTerms(0.0, 0.0, height, one, whitening, offset, owner, funnel)
+    return MixtureTerms(0.0, 0.0, height, one, whitening, offset, owner)
 
 
 def leaving(path: AnnealingPath, mixture: Mixture | None, funnel: Funnel) -> tuple[Any, ...]:
     """Values of the parameters of a `mixture_path` that starts from this mixture, or the prior."""
-    terms = prior_alone(funnel) if mixture is None else mixture.terms(funnel)
-    return *path.values[: -len(terms.flat)], *terms.flat
+    terms = prior_alone(path.n_dims) if mixture is None else mixture.terms()
+    values = *terms, *funnel.flat
+    return *path.values[: -len(values)], *values
 
 
 def from_mixture(
     terms: MixtureTerms,
+    funnel: Funnel,
     rows: TensorVariable,
     of_rows: Callable[[TensorVariable], Evaluation],
 ) -> Evaluation:
-    """Evaluation of the path from a mixture to the target, at rows that are whitened.
-
-    ``of_rows`` evaluates the path from the prior to the target at rows of the model.
-    """
-    of_prior, d = terms.funnel.evaluated(rows, of_rows), rows.type.shape[1]
+    """Of the path from a mixture, at whitened rows; ``of_rows`` is of that from the prior."""
+    of_prior, d = funnel.evaluated(rows, of_rows), rows.type.shape[1]
     white = rows @ terms.whitening.T - terms.offset
     square = (white**2) @ terms.owner.T
     log_prior = of_prior.log_reference - terms.log_mass

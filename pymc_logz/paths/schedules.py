@@ -15,10 +15,10 @@ def linear_betas(n_temperatures: int) -> np.ndarray:
 def next_beta(log_ratio: np.ndarray, beta: float, target: float = 0.5) -> float:
     """The beta at which the conditional ESS has fallen to ``target``; 1 when it never does.
 
-    It is where the rows are now if none of them is inside the support. Log ratios of rows drawn at
-    ``beta`` have shape (n,), or of several groups (groups, n), whose mean effective fraction
-    counts. Rows of log ratio -inf die at any step, so the fraction is that of the others.
+    Log ratios of rows drawn at ``beta`` have shape (n,), or of several groups (groups, n), whose
+    mean effective fraction counts.
     """
+    # rows of log ratio -inf die at any step, so the fraction is that of the others
     finite = [group[np.isfinite(group)] for group in np.atleast_2d(log_ratio)]
     alive = [group for group in finite if group.size]
     if not alive:

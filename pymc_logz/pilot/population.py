@@ -172,7 +172,7 @@ class Population:
         """Weights by parts (n_parts, k), of the same sum in each, shape (n,)."""
         # a part that is lost stays as it is
         lost = log_weight.max(axis=1, keepdims=True) == -np.inf
-        return normalise(np.where(lost, 0.0, log_weight), axis=1).ravel() / self.n_parts
+        return normalise(np.where(lost, 0.0, log_weight)).ravel() / self.n_parts
 
     def measure(self, weight: np.ndarray) -> None:
         """Take the scales, where the kernel leaves them open, from the weighted rows."""

@@ -15,12 +15,7 @@ from pymc.step_methods.step_sizes import StepSizeState
 from pymc_logz.arguments import check_below_one, check_positive, check_whole
 from pymc_logz.errors import ModelError
 from pymc_logz.graphs.gradients import needs_gradients
-from pymc_logz.kernels.hamiltonian import (
-    check_refreshment,
-    leapfrog_step,
-    refreshed,
-    share_replaced,
-)
+from pymc_logz.kernels.hamiltonian import check_refreshment, refreshed, share_replaced
 from pymc_logz.kernels.tuning import reasonable_step_size
 from pymc_logz.seeds import random_generator
 from pymc_logz.step_methods.base import (
@@ -303,15 +298,11 @@ class PartialMomentumHMC(ChosenStep):
         scale = self.scale_adapt.scale if self.scale is None else self.scale
         step, point = step_size * scale, start
         for _ in range(n_steps):
-            position, momentum, there = leapfrog_step(
-                point.position,
-                point.momentum,
-                (point.log_density, point.gradient),
-                kick=lambda here: 0.5 * step * here[1],
-                drift=lambda x, momentum: (x + step * momentum, momentum),
-                evaluate=self._evaluate,
-            )
-            point = PhasePoint(position, momentum, *there)
+            momentum = point.momentum + 0.5 * step * point.gradient
+            position = point.position + step * momentum
+            log_density, gradient = self._evaluate(position)
+            momentum = momentum + 0.5 * step * gradient
+            point = PhasePoint(position, momentum, log_density, gradient)
             if not point.log_density > -np.inf:
                 break
         return point

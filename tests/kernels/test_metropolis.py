@@ -59,8 +59,8 @@ class LeftSlice(Slice):
     """Gives the whole limit on expansions to the left end."""
 
     def draw_noise(self, *args: Any) -> Any:
-        noise = super().draw_noise(*args)
-        return noise._replace(split=np.full_like(noise.split, 0.999))
+        forward, log_level, place, split, tries = super().draw_noise(*args)
+        return forward, log_level, place, np.full_like(split, 0.999), tries
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,8 @@ class AcceptingSlice(Slice):
     """Takes any point, inside the slice or not."""
 
     def draw_noise(self, *args: Any) -> Any:
-        noise = super().draw_noise(*args)
-        return noise._replace(log_level=np.full_like(noise.log_level, -np.inf))
+        forward, log_level, place, split, tries = super().draw_noise(*args)
+        return forward, np.full_like(log_level, -np.inf), place, split, tries
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,8 @@ class OrderedSlice(Slice):
     """Visits its directions first to last: invariant, but not its own reversal."""
 
     def draw_noise(self, *args: Any) -> Any:
-        noise = super().draw_noise(*args)
-        return noise._replace(backward=np.zeros_like(noise.backward))
+        forward, *rest = super().draw_noise(*args)
+        return np.zeros_like(forward), *rest
 
 
 def block_of(name: str, kernel: Any) -> Block:

@@ -182,8 +182,8 @@ def test_draws_follow_the_density() -> None:
     class Weightless(Mixture):
         """Draws all components, and leaves the share of one out of its density."""
 
-        def terms(self, funnel: Funnel) -> MixtureTerms:
-            return lost.terms(funnel)
+        def terms(self) -> MixtureTerms:
+            return lost.terms()
 
     broken = Weightless(start.components, start.shares, start.prior_share, draw_prior)
     assert_detects(check_normalised, broken)

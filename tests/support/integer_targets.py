@@ -299,10 +299,10 @@ class TogetherGibbs(Gibbs):
     """Draws all entries given where the others were, as only independent ones may be."""
 
     def step(self, path: Any, state: KernelState, move: Move, noise: Any) -> Any:
-        position = state.position
+        position, (backward, uniform) = state.position, noise
         for i, site in enumerate(self.sites):
             alone = Gibbs((site,))
-            own = noise._replace(value=noise.value[:, i : i + 1])
+            own = backward, uniform[:, i : i + 1]
             new, info = alone.step(path, state, move, own)
             here = np.arange(path.n_dims) == site.column
             position = pt.switch(here, new.position, position)
@@ -314,6 +314,6 @@ class UpwardWalk(IntegerWalk):
     """A broken walk: the entry visited only ever takes from the one that gives way."""
 
     def draw_noise(self, rng: np.random.Generator, n_moves: int, n_rows: int, n_dims: int) -> Any:
-        noise = super().draw_noise(rng, n_moves, n_rows, n_dims)
-        first = np.arange(noise.side.shape[-1]) % 2 == 0
-        return noise._replace(side=np.where(first, 0.75, noise.side))
+        backward, length, side, *rest = super().draw_noise(rng, n_moves, n_rows, n_dims)
+        first = np.arange(side.shape[-1]) % 2 == 0
+        return backward, length, np.where(first, 0.75, side), *rest
