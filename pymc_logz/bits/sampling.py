@@ -173,11 +173,8 @@ def _legs(machines: Sequence[BinaryEnergy], call: Call) -> list[Planned]:
         path = machine.path if rows is None else path_between(path, machine.path, rows)
         block = Block(path, settings.kernel, settings.pilot_rows, call.compile_kwargs)
         stages = walk(block, settings, rng)
-        path, rows, ladder = machine.path, stages.end, settings.ladder()
-        if ladder is not None and (plan := fixed_plan(block, ladder)) is not None:
-            legs.append(Planned(block, plan, THROUGH))
-        else:
-            legs.append(refine(block, settings, stages, rng, THROUGH)[0])
+        path, rows = machine.path, stages.end
+        legs.append(refine(block, settings, stages, rng, THROUGH)[0])
     return legs
 
 
