@@ -8,7 +8,7 @@ import numpy as np
 
 from pymc_logz.kernels.base import Kernel, KernelState, Move
 from pymc_logz.runners.arrays import joined, rows_of
-from pymc_logz.runners.block import Block, Trace, launch_all
+from pymc_logz.runners.block import Block, Trace
 from pymc_logz.runners.moves_of_rows import Report, in_turn
 from pymc_logz.weights import weight_ess, weighted_mean
 
@@ -165,7 +165,7 @@ def go_on(
         nonlocal states, done
         # the noise of this block is drawn while the one before is still being computed
         moves, done = plan.moves(block.kernel, part), part.stop
-        states, trace = launch_all(block, states, sizes, moves, rng)
+        states, trace = block.launch(states, sizes, moves, rng)
         return trace
 
     for part, trace in in_turn(launch, done, n_moves, block.n_moves, report):
