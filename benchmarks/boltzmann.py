@@ -48,7 +48,7 @@ class Package:
         block = Block(rbm.path, BlockGibbs(), n_chains)
         self.block = TemperBlock(block, n_levels, n_chains)
         plan = fixed_plan(block, np.linspace(0, 1, n_levels))
-        ladder = make_ladder(plan, BlockGibbs(), np.zeros(n_levels))
+        ladder = make_ladder(plan, np.zeros(n_levels))
         start = rbm.path.sample_reference(rng, n_chains)
         walkers, rough = climb(self.block, ladder, start, 1, rng)
         ladder = replace(ladder, log_z_hat=rough)

@@ -100,7 +100,7 @@ class Tempered:
         blocks = [Block(rbm.path, BlockGibbs(), 128, most_moves=n) for n in (8, 64)]
         self.block, self.long_block = (TemperBlock(one, n_levels, n_chains) for one in blocks)
         plan = fixed_plan(blocks[0], np.linspace(0, 1, n_levels))
-        self.ladder = make_ladder(plan, BlockGibbs(), np.zeros(n_levels))
+        self.ladder = make_ladder(plan, np.zeros(n_levels))
         self.walkers = None
 
     def sweep(self, n, rng, every=None):

@@ -90,7 +90,7 @@ def errors_of_warm_up(energy, n_blocks):
     block, plan = planned.block, planned.plan
     walking = TemperBlock(block, N_LEVELS, WALKERS)
     exact = two_gaussians_log_z(plan.betas, N_DIMS)
-    first = make_ladder(plan, block.kernel, np.zeros(N_LEVELS))
+    first = make_ladder(plan, np.zeros(N_LEVELS))
     errors = {}
     for rule in RULES:
         ladder, correct, found = first, CORRECTIONS[rule](), []

@@ -161,8 +161,8 @@ class BinaryEnergy(ForeignModel):
                 f"{self.name} has {self.n_summed} bits whose states would have to be summed over, "
                 f"and {MAX_SUMMED} are the most; use sample_tempered(model=...) for log Z"
             )
-        n, chunk = 2**self.n_summed, 2**14
-        parts = [np.arange(begin, min(begin + chunk, n)) for begin in range(0, n, chunk)]
+        n = 2**self.n_summed
+        parts = np.split(np.arange(n), max(1, n // 2**14))
         masses = [self._summed_over(states(self.n_summed, part), beta)[0] for part in parts]
         return np.concatenate(masses)
 

@@ -37,7 +37,7 @@ from pymc_logz.seeds import spawn_generators
 from pymc_logz.tempered import run as tempered
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.trees.kinds import PER_DATUM
-from pymc_logz.trees.layout import evidence_of_rows, make_tree, run_attrs
+from pymc_logz.trees.layout import evidence_of_rows, make_tree
 from pymc_logz.trees.posterior import posterior_of
 
 PARAMETERS = ("weights", "visible_bias", "hidden_bias")
@@ -173,11 +173,8 @@ def _legs(machines: Sequence[BinaryEnergy], call: Call) -> list[Planned]:
         path = machine.path if rows is None else path_between(path, machine.path, rows)
         block = Block(path, settings.kernel, settings.pilot_rows, call.compile_kwargs)
         stages = walk(block, settings, rng)
-        path, rows, ladder = machine.path, stages.end, settings.ladder()
-        if ladder is not None and (plan := fixed_plan(block, ladder)) is not None:
-            legs.append(Planned(block, plan, THROUGH))
-        else:
-            legs.append(refine(block, settings, stages, rng, THROUGH)[0])
+        path, rows = machine.path, stages.end
+        legs.append(refine(block, settings, stages, rng, THROUGH)[0])
     return legs
 
 
@@ -344,7 +341,8 @@ def raise_log_likelihood(
     if ladder is None:
         raise ValueError(f"betas={betas!r} must be an integer or an array: there is no pilot")
     with begun(settings, random_seed, progressbar, compile_kwargs) as call:
-        block = subject_of(model, call).block
+        subject = subject_of(model, call)
+        block = subject.block
         block.compile()
         there = fixed_plan(block, ladder)
         assert there is not None
@@ -356,13 +354,12 @@ def raise_log_likelihood(
         report = report_count("Annealing back", plan.n_temperatures)
         run = anneal(block, plan, np.concatenate([rows, hidden], axis=1), rng, report)
     call.watch.end("sampling_time")
-    own, cost = {"n_temperatures": plan.n_temperatures}, call.watch.cost(block)
-    attrs = run_attrs(block.compiled, block.path.batching, 1.0, cost, **own)
+    attrs = subject.attrs(block, call.watch.cost(block), n_temperatures=plan.n_temperatures)
     groups = {
         "evidence": _evidence(model, visible, run, attrs),
         "annealing": annealing_dataset([run], plan),
     }
-    asked = {**settings.record(), "method": "raise_log_likelihood", "energy": model.name}
+    asked = {**settings.record(), **subject.record, "method": "raise_log_likelihood"}
     return make_tree(groups, {**asked, **attrs}, PER_DATUM)
 
 

@@ -21,7 +21,7 @@ from pymc_logz.trees.doubts import (
     stored_doubts,
     warn_of_doubts,
 )
-from pymc_logz.trees.kinds import HAIS, HAIS_BOTH, kind_of
+from pymc_logz.trees.kinds import HAIS, kind_of
 from pymc_logz.trees.layout import ESTIMATOR, evidence_dataset, log_weights, with_evidence
 from pymc_logz.wings import from_wing
 
@@ -36,11 +36,6 @@ class Directions:
     reverse: list[Annealed] | None = None
     exact_starts: bool = False
     """Whether the reverse rows started at draws of the target that the run did not make."""
-
-    @property
-    def kind(self) -> str:
-        """What a tree of them is."""
-        return HAIS if self.reverse is None else HAIS_BOTH
 
 
 def forward_estimate(runs: Sequence[Annealed], reference: Reference) -> LogZEstimate:
@@ -127,10 +122,8 @@ def of_weights(tree: xr.DataTree) -> xr.DataTree:
 
 
 def bayes_factor(before: Sequence[Annealed], after: Sequence[Annealed]) -> LogZEstimate:
-    """Log of the ratio of the mean weights of the same rows at two models, the first one before.
-
-    The error is that of a ratio of two means of the same rows (delta method).
-    """
+    """Log of the ratio of the mean weights of the same rows at two models, the first one before."""
+    # its error is that of a ratio of two means of the same rows (delta method)
     log_weights = [of_rows("log_weight", runs) for runs in (before, after)]
     first, second = (importance_log_z(weights, method="hais") for weights in log_weights)
     worse = second if second.status != "ok" else first

@@ -8,23 +8,35 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
+from pymc_logz.checks.missed_modes import found_from_prior
+from pymc_logz.checks.symmetry import symmetry_doubts
+from pymc_logz.checks.tails import tail_doubts
 from pymc_logz.errors import logger, warn
-from pymc_logz.hais.directions import Directions, estimates_of, forward_estimate, of_model
-from pymc_logz.hais.judging import doubts_of_run
+from pymc_logz.hais.directions import (
+    Directions,
+    doubts_of_ends,
+    estimates_of,
+    forward_estimate,
+    of_model,
+)
 from pymc_logz.hais.results import annealing_dataset, draw_datasets, exact_tree, reverse_dataset
 from pymc_logz.hais.settings import DEFAULT_MCSE, HaisSettings
 from pymc_logz.kernels.compose import sums_out
+from pymc_logz.kernels.hamiltonian import walls_of
 from pymc_logz.loop.calls import Call, Subject, begun, ready
 from pymc_logz.loop.frozen import Planned
 from pymc_logz.loop.planning import plan_run
+from pymc_logz.models.density import lacks_gradient
 from pymc_logz.models.flat import unconstrain
 from pymc_logz.pilot.ladder import MAX_GROWTH
+from pymc_logz.references.blend import AT_ONCE
 from pymc_logz.references.reference import ERROR_FACTOR, REFERENCE_MCSE
 from pymc_logz.runners.anneal import Annealed, Plan, merge, of_rows
 from pymc_logz.runners.progress import line, report_count
 from pymc_logz.runners.running import AnnealCourse, Running, anneal_all, finished, run_tasks
 from pymc_logz.seeds import spawn_generators
 from pymc_logz.trees.doubts import Doubt, doubted, noted, warn_of_doubts, warn_of_status
+from pymc_logz.trees.kinds import HAIS, HAIS_BOTH
 from pymc_logz.trees.layout import evidence_dataset, make_tree
 from pymc_logz.trees.posterior import posterior_of
 from pymc_logz.weights import resampled
@@ -121,18 +133,13 @@ class Chains:
     target_rows: np.ndarray | None = None
     """Draws of the target that reverse rows start from, shape (n, d), if there are any."""
 
-    @property
-    def settings(self) -> HaisSettings:
-        """Those of the call."""
-        return self.call.settings
-
     def twice(
         self, planned: Planned, others: Sequence[MakePlan] = (), *, may_grow: bool = True
     ) -> tuple[Planned, list[Annealed]]:
         """Chains, run again along a longer ladder if they are not good enough, and their plan."""
         # the second run has fresh rows, and is the one that counts; where the plan is not what it
         # seemed, all is planned anew
-        settings, runs = self.settings, self.until(planned)
+        settings, runs = self.call.settings, self.until(planned)
         estimate = forward_estimate(runs, planned.reference)
         sound = estimate.status == "ok"
         # tails of nested approximations are those of normal laws, so that few temperatures leave
@@ -163,13 +170,14 @@ class Chains:
 
     def until(self, planned: Planned) -> list[Annealed]:
         """Chains that grow until the error of log Z is met, or until that is out of reach."""
-        draws, target_mcse = self.settings.draws, self.settings.target_mcse
-        generators = spawn_generators(self.call.rngs.run, self.settings.chains)
+        settings = self.call.settings
+        draws, target_mcse = settings.draws, settings.target_mcse
+        generators = spawn_generators(self.call.rngs.run, settings.chains)
         runs: list[Annealed] = []
         n_next = draws
         while True:
             report = self.report("Annealing", planned.plan, grows=bool(runs))
-            more = run_chains(planned, generators, n_next, self.settings.running, report)
+            more = run_chains(planned, generators, n_next, settings.running, report)
             interrupted = len(more) < len(generators)
             if not runs:
                 runs = more
@@ -195,7 +203,7 @@ class Chains:
 
     def report(self, what: str, plan: Plan, *, grows: bool = False) -> Any:
         """A line of the progress bar for all chains; they may grow by these rows."""
-        settings, k = self.settings, plan.n_temperatures
+        settings, k = self.call.settings, plan.n_temperatures
         more = f" to meet target_mcse={settings.target_mcse}" if grows else ""
         # at one temperature nothing is annealed: draws of the reference are weighted
         does = f"{what}{more}: {k} temperatures" if k > 1 else f"Weighting{more}"
@@ -205,22 +213,22 @@ class Chains:
 
     def both_ways(self, planned: Planned, forward: list[Annealed]) -> Directions:
         """Forward rows with those that go back, if they are asked for, and all that were added."""
-        directions = Directions(forward, planned.reference)
-        if self.settings.direction == "both":
+        directions, settings = Directions(forward, planned.reference), self.call.settings
+        if settings.direction == "both":
             try:
                 directions.reverse = self.back(planned, forward)
                 directions.exact_starts = self.target_rows is not None
             except KeyboardInterrupt:
-                if self.settings.running.keeper is not None:  # it goes on from there another time
+                if settings.running.keeper is not None:  # it goes on from there another time
                     raise
                 warn(
                     "interrupted: no reverse chain is finished, and the result is of the forward "
                     "ones"
                 )
-        for draws in self.settings.more:
-            generators = spawn_generators(self.call.rngs.run, self.settings.chains)
+        for draws in settings.more:
+            generators = spawn_generators(self.call.rngs.run, settings.chains)
             report, name = self.report("More particles", planned.plan), f"more-{draws}"
-            more = run_chains(planned, generators, draws, self.settings.running, report, name)
+            more = run_chains(planned, generators, draws, settings.running, report, name)
             if len(more) < len(directions.forward):
                 break
             directions.forward = list(map(merge, directions.forward, more))
@@ -250,10 +258,36 @@ class Chains:
             dealt = np.resize(dealer.permutation(len(rows)), sum(sizes))
             starts = [rows[part] for part in np.split(dealt, np.cumsum(sizes)[:-1])]
         report = self.report("Reverse", planned.plan)
-        course, settings = AnnealCourse(planned.block, planned.plan.reverse()), self.settings
+        course, settings = AnnealCourse(planned.block, planned.plan.reverse()), self.call.settings
         return anneal_all(
             "reverse", course, starts, generators, settings.running, report, settings.tune
         )
+
+
+def doubts_of_run(
+    subject: Subject, directions: Directions, rng: np.random.Generator
+) -> list[Doubt]:
+    """What rows say against a run, where its weights are good enough for them to be looked at."""
+    estimate = forward_estimate(directions.forward, directions.reference)
+    ends = doubts_of_ends(directions)
+    prepared, block = subject.prepared, subject.block
+    if prepared is None or not estimate.usable:
+        return ends
+    runs = [of_model(run, directions.reference) for run in directions.forward]
+    position, log_weight = of_rows("position", runs), of_rows("log_weight", runs)
+    rows = position[resampled(log_weight, rng, AT_ONCE)]
+    doubts = [*ends, *tail_doubts(prepared.flat, block.densities, rows, rng)]
+    reference = directions.reference
+    if reference.taken == "draws":  # no pilot has come from the prior
+        drawn = position[np.unique(resampled(log_weight, rng))]
+        doubts += symmetry_doubts(prepared.flat, block.densities, drawn)
+    # nothing has been fitted where a reference was asked for, nor climbed where a kernel does not
+    is_narrow = reference.is_given or not block.follows_whole_gradient
+    # a walk through a black box takes a third of the evaluations of a run
+    may_look = not walls_of(block.kernel) and lacks_gradient(prepared.flat) is None
+    if not doubts and is_narrow and may_look:
+        doubts += found_from_prior(prepared, estimate, rng, block.compile_kwargs, block)
+    return doubts
 
 
 def collect(
@@ -297,10 +331,11 @@ def collect(
         "evidence": evidence_dataset(estimates, attrs),
         **subject.data(),
     }
+    kind = HAIS if directions.reverse is None else HAIS_BOTH
     if directions.reverse is not None:
         groups["reverse_annealing"] = reverse_dataset(directions.reverse, plan)
         by_method = {estimate.method: estimate.log_z for estimate in estimates}
         groups["evidence"].attrs["gap"] = by_method["hais_reverse"] - by_method["hais"]
     groups["posterior"].attrs |= {"weight_ess": estimates[0].weight_ess, **cost}
     record = {**settings.record(), **subject.record, **attrs}
-    return settings.running.noted(make_tree(groups, record, directions.kind))
+    return settings.running.noted(make_tree(groups, record, kind))

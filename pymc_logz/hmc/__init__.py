@@ -37,25 +37,15 @@ if TYPE_CHECKING:
     import pymc as pm
 
 
-@dataclass
-class StepSize:
-    """A step size that follows a moving average of acceptance rates, until it is frozen.
-
-    As of the Theano Development Team (2013), Deep Learning Tutorials, Hybrid Monte-Carlo Sampling,
-    https://github.com/lisa-lab/DeepLearningTutorials.
-    """
-
-    now: float
-    """Step size of the next move, in units of the scales."""
-    target_accept: float
-    average: float
-    """Moving average of the mean acceptance rate of all chains."""
-
-    def update(self, acceptance_rate: float, past: float = 0.9, change: float = 0.02) -> None:
-        """Follow the mean acceptance rate of the chains in one move."""
-        self.average = past * self.average + (1.0 - past) * acceptance_rate
-        factor = 1.0 + (change if self.average > self.target_accept else -change)
-        self.now = float(np.clip(self.now * factor, MIN_STEP_SIZE, MAX_STEP_SIZE))
+def after_move(
+    step_size: float, average: float, acceptance_rate: float, target_accept: float
+) -> tuple[float, float]:
+    """Step size, and moving average of the acceptance rate, after a move of all chains."""
+    # Theano Development Team (2013), Deep Learning Tutorials, Hybrid Monte-Carlo Sampling,
+    # https://github.com/lisa-lab/DeepLearningTutorials
+    average = 0.9 * average + (1.0 - 0.9) * acceptance_rate
+    factor = 1.02 if average > target_accept else 0.98
+    return float(np.clip(step_size * factor, MIN_STEP_SIZE, MAX_STEP_SIZE)), average
 
 
 def scale_of_chains(position: np.ndarray, before: np.ndarray) -> np.ndarray:
@@ -77,12 +67,12 @@ class Chains:
     def __init__(
         self, block: Block, stages: Stages, settings: "HmcSettings", rng: np.random.Generator
     ) -> None:
-        self.block, self.jitter, self.rng = block, settings.jitter, rng
+        self.block, self.settings, self.rng = block, settings, rng
         self.scale = stages.scale[-1]
         if stages.correlation is not None:
             self.scale = self.scale[:, None] * stages.correlation[-1]
-        aim = settings.target_accept
-        self.step = StepSize(float(stages.step_size[-1]), aim, aim)
+        # in units of the scales; and the moving average of the acceptance rate of all chains
+        self.step_size, self.average = float(stages.step_size[-1]), settings.target_accept
         # all chains of a superchain start at one row of the pilot
         assert stages.end is not None
         shape = settings.superchains, stages.end.shape[1]
@@ -101,7 +91,8 @@ class Chains:
 
     def jittered(self) -> float:
         """A step size near the one that is tuned."""
-        return self.step.now * float(self.rng.uniform(1.0 - self.jitter, 1.0 + self.jitter))
+        jitter = self.settings.jitter
+        return self.step_size * float(self.rng.uniform(1.0 - jitter, 1.0 + jitter))
 
     def tune(self, n_moves: int, report: Callable[[int], None]) -> None:
         """Make moves that find the step size, and at three times the scales."""
@@ -112,7 +103,8 @@ class Chains:
                 self.scale = scale_of_chains(np.asarray(self.state.position), self.scale)
             accepted = self.move(self.jittered())
             if kernel.step_size is None:
-                self.step.update(float(accepted.mean()))
+                rate, aim = float(accepted.mean()), self.settings.target_accept
+                self.step_size, self.average = after_move(self.step_size, self.average, rate, aim)
             report(1)
 
     def draw(self, n_draws: int, report: Callable[[int], None]) -> tuple[np.ndarray, ...]:
@@ -299,7 +291,8 @@ def sample_hmc(
             prepared = prepare(model, rngs.checks)
             path = model_path(prepared.flat, prepared.prior)
             asked = Hamiltonian(n_steps, refreshment, step_size, settings.scale)
-            kernel = RunSettings(kernel=asked).kernel_for(path.n_dims)
+            own = RunSettings(kernel=asked, target_accept=target_accept)
+            kernel = own.kernel_for(path.n_dims)
             # more chains together no longer gain, and need more memory; with one move in a call
             # all points on the way are seen
             n_rows = min(chains, RunSettings.pilot_rows)
@@ -308,14 +301,13 @@ def sample_hmc(
         watch.end("compile_time")
         rows = prepared.prior(rngs.pilot, RunSettings.pilot_rows)
         check_start(prepared, block, rows)
-        own = RunSettings(target_accept=target_accept)
         stages = run_pilot(block, rows, rngs.pilot, own)
         moving = Chains(block, stages, settings, rngs.run)
         moving.tune(tune, report_count(f"Tuning {chains} chains", tune))
         watch.end("tuning_time", block.work)
         kept = moving.draw(draws, report_count(f"Sampling {chains} chains", draws))
         watch.end("sampling_time")
-        found = {"step_size": moving.step.now, "backend": block.compiled.backend}
+        found = {"step_size": moving.step_size, "backend": block.compiled.backend}
         found |= watch.cost(block)
         with line("Collecting the draws"):
             return collect(prepared.flat, kept, settings, found)

@@ -141,10 +141,7 @@ def fields_of(value: Any) -> dict[str, Any] | None:
 def write_record(
     folder: Path, name: str, record: Any, attrs: Mapping[str, Any] | None = None
 ) -> None:
-    """Write a record in this folder, and then give the group its name; ``attrs`` go along.
-
-    An OSError is raised if it cannot be written; nothing is left of it then.
-    """
+    """Write a record in this folder, and then give the group its name; all of it, or nothing."""
     import zarr
 
     tree, arrays = encode(record)

@@ -1,7 +1,6 @@
 """The evidence of several models, each of which is a unit of work."""
 
 import os
-import threading
 import warnings
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -11,7 +10,6 @@ import xarray as xr
 
 from pymc_logz.choosing.evidence import evidence
 from pymc_logz.errors import noting_interrupts, warn
-from pymc_logz.long_runs.checkpoint import Keeper
 from pymc_logz.long_runs.workers import Workers
 from pymc_logz.models.context import is_model
 from pymc_logz.models.exact import exact_observations
@@ -143,54 +141,38 @@ def evidence_of_models(
     with running.kept(own, models, None, rng) as running, progress_bar(progressbar):
         report = report_count("Models", len(models))
         generators = spawn_generators(rng, len(models))
-        found = _Found(list(models), running.keeper, report)
+        keeper, said = running.keeper, list[Any]()
+        records = {name: f"tree-{i}" for i, name in enumerate(models)}
+        kept = {name: keeper.read(one) for name, one in records.items()} if keeper else {}
+        done = {name: tree_of(one) for name, one in kept.items() if one is not None}
+        report(len(done))
         tasks = {
             name: ModelTask(model, {**_within(running, i, model, kwargs), "random_seed": rng})
             for i, ((name, model), rng) in enumerate(zip(models.items(), generators, strict=True))
-            if name not in found.done
+            if name not in done
         }
         try:
-            with noting_interrupts() as found.was_interrupted:
-                for name, one in _answers(tasks, executor):
-                    found.take(name, one)
+            with noting_interrupts() as was_interrupted:
+                for name, (tree, warned) in _answers(tasks, executor):
+                    done[name] = tree
+                    said += warned
+                    if was_interrupted.is_set():  # the tree is cut short, the last, and not kept
+                        raise KeyboardInterrupt
+                    if keeper is not None:
+                        keeper.write(records[name], record_of(tree))
+                    report(1)
         except KeyboardInterrupt:
-            if not found.done:
+            if not done:
                 raise
-            if running.keeper is not None:
-                running.keeper.is_whole = False
+            if keeper is not None:
+                keeper.is_whole = False
             warn(
-                f"interrupted: {len(found.done)} of {len(models)} models are done, and only they "
+                f"interrupted: {len(done)} of {len(models)} models are done, and only they "
                 "are returned"
             )
-    for message, category in found.said:
+    for message, category in said:
         warnings.warn(message, category, stacklevel=2)
-    return {name: found.done[name] for name in models if name in found.done}
-
-
-class _Found:
-    """What came of each of these models, from what keeps it, if anything does, or now."""
-
-    def __init__(self, names: list[str], keeper: Keeper | None, report: Any) -> None:
-        self.keeper, self.report = keeper, report
-        self.done, self.said = dict[str, xr.DataTree](), list[Any]()
-        self.was_interrupted = threading.Event()
-        self.records = {name: f"tree-{i}" for i, name in enumerate(names)}
-        if keeper is None:
-            return
-        for name, record in self.records.items():
-            if (kept := keeper.read(record)) is not None:
-                self.done[name] = tree_of(kept)
-                report(1)
-
-    def take(self, name: str, found: Found) -> None:
-        """Keep a tree; one that an interrupt has cut short is the last, and is not kept."""
-        self.done[name], said = found
-        self.said += said
-        if self.was_interrupted.is_set():
-            raise KeyboardInterrupt
-        if self.keeper is not None:
-            self.keeper.write(self.records[name], record_of(self.done[name]))
-        self.report(1)
+    return {name: done[name] for name in models if name in done}
 
 
 def _within(

@@ -26,6 +26,7 @@ from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.paths.geometric import no_draws
 from pymc_logz.runners.moves_of_rows import MovesOfRows, Work
+from pymc_logz.runners.temper import TemperBlock
 
 
 def check_executor(executor: Any) -> None:
@@ -85,10 +86,7 @@ class Workers:
         self._pending[future] = name, self.n_losses
 
     def answers(self, time_limit: float | None = None) -> Iterator[tuple[str, Any]]:
-        """What comes of all tasks by name, also of those that are submitted in the meantime.
-
-        It ends early where nothing comes within so many seconds.
-        """
+        """What comes of all tasks, also of later ones; it ends where nothing does for so long."""
         while self._pending:
             done, _ = wait(list(self._pending), time_limit, FIRST_COMPLETED)
             if not done:
@@ -201,7 +199,8 @@ def _reduced_moves(moves: MovesOfRows) -> tuple[Any, ...]:
     path = moves.given_path
     key = (Part, type(moves), *moves.settings, moves.n_rows, moves.most_rows)
     part = path.made_once(key, lambda: Part(_bare(moves)))
-    draws = path.sample_reference if moves.draws_reference else no_draws
+    # walkers at beta = 0 are drawn afresh
+    draws = path.sample_reference if isinstance(moves, TemperBlock) else no_draws
     pairs = enumerate(zip(path.values, part.thing.given_path.values, strict=True))
     return _along, (part, {i: new for i, (new, old) in pairs if not _same(new, old)}, draws)
 

@@ -35,8 +35,7 @@ from pymc_logz.hais.directions import (
     forward_estimate,
     of_model,
 )
-from pymc_logz.hais.judging import doubts_of_run
-from pymc_logz.hais.run import Chains, collect, run_chains
+from pymc_logz.hais.run import Chains, collect, doubts_of_run, run_chains
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.compose import for_variables
 from pymc_logz.loop.calls import Call, Subject, begun

@@ -332,7 +332,7 @@ class LogZTracker:
             carried_share=share,
         )
         self.moments.append(moment)
-        self._attrs |= self._block.work.record(self._pilot_work, self._block.kernel)
+        self._attrs |= self._block.work.record(self._block.kernel, self._pilot_work)
         moves, aim = moves_by_level(part, self.ladder.n_levels), self.settings.target_accept
         tuned = with_tuned_steps(self.ladder, self._block.kernel, *moves, aim)
         self.ladder = replace(tuned, log_z_hat=log_z)
@@ -375,7 +375,7 @@ class LogZTracker:
         named = {name: v.reshape(1, *rows.shape[:-1], *v.shape[1:]) for name, v in values.items()}
         kept = np.arange(1, rows.shape[1] + 1) * (len(part.level) // rows.shape[1]) - 1
         log_weight = rao_blackwell_log_weight(draws)[None][..., kept]
-        return tempered_draws_dataset(named, log_weight, kept, **self._followed.labels)
+        return tempered_draws_dataset(named, log_weight, kept, self._followed.labels)
 
     def _settings(self) -> dict[str, Any]:
         return {**self.settings.record(), "method": "tracking", "alpha": self.alpha, **self._attrs}

@@ -8,7 +8,7 @@ import numpy as np
 
 from pymc_logz.kernels.base import Kernel, KernelState, Move
 from pymc_logz.runners.arrays import joined, rows_of
-from pymc_logz.runners.block import Block, Trace, launch_all
+from pymc_logz.runners.block import Block, Trace
 from pymc_logz.runners.moves_of_rows import Report, in_turn
 from pymc_logz.weights import weight_ess, weighted_mean
 
@@ -60,14 +60,11 @@ class Plan:
             coordinate=coordinate,
         )
 
-    def end_scale(self) -> np.ndarray:
-        """Scale at the last beta, shape (d,) or (d, d)."""
-        return self.reverse()._scales(slice(0, 1))[0]
-
     def moves(self, kernel: Kernel, part: slice) -> Move:
         """Part of the K moves: one that evaluates the start, then one at each inner beta."""
         # of these moves only: there may be very many
-        made = np.array(range(self.n_temperatures)[part])
+        part = slice(*part.indices(self.n_temperatures))
+        made = np.arange(part.start, part.stop)
         before = np.maximum(made - 1, 0)
         refreshment = kernel.refreshment_for(
             0.5 * (self.step_size[before] + self.step_size[before + 1])
@@ -77,15 +74,15 @@ class Plan:
         betas[first] = step_size[first] = 0.0
         # the start has no momentum yet; the first move gives it one, whatever beta it is made at
         refreshment[first] = 1.0
-        return Move(betas, step_size, self._scales(part), refreshment)
+        return Move(betas, step_size, self.scales(part), refreshment)
 
-    def _scales(self, part: slice) -> np.ndarray:
-        """Scales of a part of the moves, shape (m, d) or (m, d, d)."""
-        scale = self.scale[:-1][part]
+    def scales(self, part: slice) -> np.ndarray:
+        """Scales at a part of the K + 1 betas, shape (m, d) or (m, d, d)."""
+        scale = self.scale[part]
         if self.correlation is None or self.coordinate is None:
             return scale
         # the factors of the two stages around each beta, mixed: still triangular, still invertible
-        below, share = np.divmod(self.coordinate[:-1][part], 1.0)
+        below, share = np.divmod(self.coordinate[part], 1.0)
         below = below.astype(int)
         above = np.minimum(below + 1, len(self.correlation) - 1)
         share = share[:, None, None]
@@ -120,9 +117,7 @@ class Underway(NamedTuple):
     """Rows on their way along a plan: numbers and arrays only, all that the moves to come need."""
 
     n_moves: int
-    """Moves made."""
     states: tuple[KernelState, ...]
-    """Portions of rows."""
     log_weight: np.ndarray
     acceptance: np.ndarray
     """Sums of acceptance probabilities; shape (n,), as the weights."""
@@ -170,7 +165,7 @@ def go_on(
         nonlocal states, done
         # the noise of this block is drawn while the one before is still being computed
         moves, done = plan.moves(block.kernel, part), part.stop
-        states, trace = launch_all(block, states, sizes, moves, rng)
+        states, trace = block.launch(states, sizes, moves, rng)
         return trace
 
     for part, trace in in_turn(launch, done, n_moves, block.n_moves, report):
@@ -243,16 +238,16 @@ def along_plan(runs: Sequence[Annealed], sizes: Sequence[float]) -> dict[str, An
     return {**means, "stage_weight_ess": weight_ess, "n_nan": sum(run.n_nan for run in runs)}
 
 
-def stay_at_end(
+def stay(
     block: Block, plan: Plan, start: np.ndarray, n_moves: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Rows (n, d) after so many moves, in whole blocks, at the plan's last beta."""
+    """Rows (n, d) after so many moves, in whole blocks, at the plan's first beta."""
     m = block.n_moves
     n = m * max(1, -(-n_moves // m))
-    scale = plan.end_scale()
+    scale = plan.scales(slice(1))[0]
     every_scale = np.broadcast_to(scale, (n + 1, *scale.shape))
-    at_end = Plan(np.full(n + 1, plan.betas[-1]), np.full(n + 1, plan.step_size[-1]), every_scale)
+    at_start = Plan(np.full(n + 1, plan.betas[0]), np.full(n + 1, plan.step_size[0]), every_scale)
     state = block.initial_state(start)
     for first in range(0, n, m):
-        state, _ = block.run(state, at_end.moves(block.kernel, slice(first, first + m)), rng)
-    return np.asarray(state.position)
+        state, _ = block.run(state, at_start.moves(block.kernel, slice(first, first + m)), rng)
+    return state.position

@@ -160,14 +160,25 @@ class Block(MovesOfRows):
         """Make at most ``n_moves`` moves, rows in portions; the noise is fresh with a generator."""
         portions = self.portions(state)
         sizes = [len(portion.position) for portion in portions]
-        states, trace = launch_all(self, portions, sizes, moves, rng)
+        states, trace = self.launch(portions, sizes, moves, rng)
         pairs = zip(states, sizes, strict=True)
         return joined([rows_of(state, slice(size)) for state, size in pairs]), trace()
 
     def launch(
-        self, state: KernelState, moves: Move, rng: np.random.Generator | None, n_rows: int
+        self,
+        portions: Sequence[KernelState],
+        sizes: Sequence[int],
+        moves: Move,
+        rng: np.random.Generator | None,
+    ) -> tuple[list[KernelState], Callable[[], Trace]]:
+        """As `run` of portions of so many rows, and copies of the last; a function waits for it."""
+        pairs = zip(portions, sizes, strict=True)
+        states, waits = zip(*(self._launch(*pair, moves, rng) for pair in pairs), strict=True)
+        return list(states), lambda: joined([wait() for wait in waits], axis=1)
+
+    def _launch(
+        self, state: KernelState, n_rows: int, moves: Move, rng: np.random.Generator | None
     ) -> tuple[KernelState, Callable[[], Trace]]:
-        """As `run` of ``n_rows`` rows, and perhaps copies of the last; a function waits for it."""
         n_asked = len(moves.beta)
         # JAX would compile anew for fewer rows than usual
         is_padded = self.compiled.backend == "jax" and not self.row_data
@@ -207,23 +218,6 @@ class Block(MovesOfRows):
         if n_known == n_rows:
             return known
         return [(array if axis is None else array[:, :n_rows], axis) for array, axis in known]
-
-
-def launch_all(
-    block: Block,
-    states: Sequence[KernelState],
-    sizes: Sequence[int],
-    moves: Move,
-    rng: np.random.Generator | None,
-) -> tuple[list[KernelState], Callable[[], Trace]]:
-    """As `Block.launch` for each of several portions of rows, with one trace of them all."""
-    launched = [
-        block.launch(state, moves, rng, size) for state, size in zip(states, sizes, strict=True)
-    ]
-    return (
-        [state for state, _ in launched],
-        lambda: joined([wait() for _, wait in launched], axis=1),
-    )
 
 
 def _per_row(data: np.ndarray | None, n_rows: int) -> tuple[int, list[np.ndarray]]:

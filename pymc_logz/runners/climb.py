@@ -10,37 +10,26 @@ Density = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 """From rows (n, d) to a log density (n,) and its gradients (n, d)."""
 
 
-def towards_data(
-    block: Block, start: np.ndarray, n_steps: int = 20, *, far: bool = False
-) -> np.ndarray:
-    """Rows (n, d) of the prior that climbed the likelihood alone for some steps.
-
-    An explanation that fits the data better than others, and has less of the prior, is where rows
-    that climb to the posterior do not get. ``far`` data may be a thousand scales of the prior away:
-    rows begin with strides.
-    """
+def towards_data(block: Block, start: np.ndarray, *, far: bool = False) -> np.ndarray:
+    """Rows (n, d) of the prior that climbed the likelihood alone for some steps."""
+    # an explanation that fits the data better than others, and has less of the prior, is where rows
+    # that climb to the posterior do not get; far data may be a thousand scales of the prior away
 
     def likelihood(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         found = block.evaluated(rows)
         value = found.log_ratio
         return np.where(np.isnan(value), -np.inf, value), found.grad_log_ratio
 
-    unit = start.std(axis=0)
+    unit, n_steps = start.std(axis=0), 20
     if far:
         start = _strode(likelihood, start, 0.25 * unit, n_steps)
     return climbed(likelihood, start, unit, n_steps)[0]
 
 
 def _strode(density: Density, start: np.ndarray, stride: np.ndarray, n_steps: int) -> np.ndarray:
-    """Rows (n, d), each at the highest of the places that it came to by so many strides uphill.
-
-    Each entry has a stride of its own, twice as long after each step and half as long where it has
-    to turn round. What is not finite is not stepped to.
-
-    References
-    ----------
-    Riedmiller & Braun (1993), doi 10.1109/ICNN.1993.298623.
-    """
+    """Rows (n, d), each at the highest of the places that it came to by so many strides uphill."""
+    # each entry has a stride of its own, twice as long after each step and half as long where it
+    # has to turn round: Riedmiller & Braun (1993), doi 10.1109/ICNN.1993.298623
     (value, slope), rows, stride = density(start), start, np.tile(stride, (len(start), 1))
     best, highest = start.copy(), value.copy()
     for _ in range(n_steps):
@@ -74,7 +63,7 @@ def climbed(
 
     rows, (n, d) = start.copy(), start.shape
     value, slope = at(rows)
-    # steps, falls of the slope along them, and one over their products: see `_uphill`
+    # steps, falls of the slope along them, and one over their products, zero where there are none
     history = (*np.zeros((2, memory, n, d)), np.zeros((memory, n)))
     length, n_small, (going,) = np.ones(n), np.zeros(n, dtype=int), np.nonzero(np.isfinite(value))
     n_left = 80 * n
@@ -118,11 +107,8 @@ def tops(density: Density, start: np.ndarray, unit: np.ndarray) -> tuple[np.ndar
 def are_rounding(
     log_density: Callable[[np.ndarray], np.ndarray], rows: np.ndarray, value: np.ndarray
 ) -> np.ndarray:
-    """Whether log densities (n,) of rows (n, d) are what large terms leave that cancel.
-
-    So is that of a beta-binomial whose concentration is 1e16: with other last digits of the row it
-    is another one by a nat and more.
-    """
+    """Whether log densities (n,) of rows (n, d) are what large terms leave that cancel."""
+    # as of a beta-binomial whose concentration is 1e16: other last digits of a row change it a lot
     if not len(rows):
         return np.zeros(0, dtype=bool)
     return ~(np.abs(log_density(rows * (1 + 1e-14)) - value) < 1.0)
@@ -131,11 +117,7 @@ def are_rounding(
 def _uphill(
     slope: np.ndarray, steps: np.ndarray, falls: np.ndarray, inverse: np.ndarray
 ) -> np.ndarray:
-    """Steps from slopes (n, d) by two loops over what is remembered, the newest first.
-
-    Steps and falls of the slope have shape (memory, n, d), one over their products (memory, n),
-    which is zero where there are none.
-    """
+    """Steps from slopes (n, d) by two loops over what is remembered, the newest first."""
     way, parts = slope.copy(), []
     for step, fall, one in zip(steps, falls, inverse, strict=True):
         parts.append(one * (step * way).sum(axis=1))

@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, ClassVar, Self
+from itertools import pairwise
+from typing import Any, Self
 
 import numpy as np
 
@@ -43,8 +44,7 @@ class Stopwatch:
 
     def cost(self, block: "MovesOfRows") -> dict[str, float]:
         """Seconds, and evaluations by a block: of the pilot, of the run, of checks after it."""
-        pilot, *run = self._done or [0]
-        return {**self.seconds, **block.work.record(pilot, block.kernel, *run)}
+        return {**self.seconds, **block.work.record(block.kernel, *self._done or [0])}
 
 
 class Work:
@@ -65,17 +65,11 @@ class Work:
         with self._lock:
             self.done += n_evaluations
 
-    def record(self, pilot: int, kernel: Kernel, run: int | None = None) -> dict[str, int]:
-        """Attributes of a result: evaluations of the pilot, of the run, and of checks after it.
-
-        ``pilot`` and ``run`` are what was `done` at the ends of these. Evaluations are of value and
-        gradient (``row_gradients``) where the kernel needs them, else of the value alone.
-        """
+    def record(self, kernel: Kernel, *ends: int) -> dict[str, int]:
+        """Evaluations of the pilot, the run and checks after it; what was done at their ends."""
         unit = "row_gradients" if kernel.needs_gradient else "row_evaluations"
-        if run is None:
-            return {f"pilot_{unit}": pilot, f"run_{unit}": self.done - pilot}
-        checks = {f"check_{unit}": self.done - run}
-        return {f"pilot_{unit}": pilot, f"run_{unit}": run - pilot, **checks}
+        stages = zip(("pilot", "run", "check"), pairwise([0, *ends, self.done]), strict=False)
+        return {f"{stage}_{unit}": end - begin for stage, (begin, end) in stages}
 
 
 @dataclass(eq=False)
@@ -98,8 +92,6 @@ class MovesOfRows:
     """Data that rows bring along, shape (n, D), if any."""
     at_hand: tuple[Arguments, Arguments] = field(default=([], []), repr=False)
     """What all calls have been given, and the same where the function computes."""
-    draws_reference: ClassVar[bool] = False
-    """Whether the moves need draws of the reference."""
 
     def __post_init__(self) -> None:
         n_dims = self.given_path.n_dims

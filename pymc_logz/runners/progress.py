@@ -141,10 +141,7 @@ def shown_pilot() -> Pilot | None:
 
 
 def report_count(description: str, total: int | None, cheaper: str = "") -> Callable[[float], None]:
-    """A new line of the bar, told how much of the total was done; a sentence of what is cheaper.
-
-    Where no total is known it counts how often it was told of anything: rounds.
-    """
+    """A line of the bar, told how much of the total was done, or of rounds; what is cheaper."""
     shown, n_rounds = _shown.get(), 0
     time_left = TimeLeft(description, total or 0, cheaper)
     if shown is not None:
@@ -155,9 +152,9 @@ def report_count(description: str, total: int | None, cheaper: str = "") -> Call
         n_rounds += 1
         if shown is not None:
             shown.progress.advance(task, n_done)
-        if shown is not None and total is None:
-            text = f"{description}: round {n_rounds}"
-            shown.progress.update(task, refresh=True, description=text)
+            if total is None:
+                text = f"{description}: round {n_rounds}"
+                shown.progress.update(task, refresh=True, description=text)
         if cheaper:
             time_left(n_done)
 

@@ -17,7 +17,7 @@ import numpy as np
 from pymc_logz.arguments import as_bytes, check_flag, check_positive, check_whole
 from pymc_logz.errors import logger, warn
 from pymc_logz.graphs.threads import end_calls, n_processors
-from pymc_logz.runners.anneal import Annealed, Plan, Underway, arrived, go_on, set_out, stay_at_end
+from pymc_logz.runners.anneal import Annealed, Plan, Underway, arrived, go_on, set_out, stay
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.moves_of_rows import Report, Work
 from pymc_logz.wings import from_wing
@@ -35,7 +35,6 @@ class Course:
     """What all chains of a run have in common: it goes to a process once, and is compiled there."""
 
     block: Any
-    """Compiled moves."""
 
     @property
     def work(self) -> Work:
@@ -116,7 +115,7 @@ class AnnealJob(Job):
             block = block.given(self.data, len(rows))
         if start is not None:
             if self.n_before:
-                start = stay_at_end(block, plan.reverse(), start, self.n_before, rng)
+                start = stay(block, plan, start, self.n_before, rng)
             underway = set_out(block, plan, start)
         assert underway is not None
         underway = go_on(block, plan, underway, rng, report)
@@ -223,13 +222,9 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Running:
-    """Threads of this process run chains, each from its start to its end, and nothing is kept.
-
-    What is more than that is in `pymc_logz.long_runs.running`.
-    """
+    """Threads of this process run chains, and nothing is kept: more is in `long_runs.running`."""
 
     cores: int = 1
-    """How many threads."""
     max_memory: int | None = None
     """Bytes of a process that chains may take to compute moves."""
     keeper: Any = None

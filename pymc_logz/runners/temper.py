@@ -133,8 +133,6 @@ class TemperBlock(MovesOfRows):
     row have all K levels among them, and neighbours swap theirs.
     """
 
-    draws_reference = True
-
     def __init__(
         self, block: Block, n_levels: int, n_walkers: int, exchange: str = "gibbs"
     ) -> None:
@@ -292,7 +290,6 @@ class Walking(NamedTuple):
     """Walkers on their way: numbers and arrays only, all that the iterations to come need."""
 
     n_made: int
-    """Iterations made."""
     walkers: Walkers
     fresh: np.ndarray | None = None
     """Draws of the reference that were made and are not used yet, shape (n, d)."""

@@ -11,14 +11,13 @@ from pymc_logz.errors import warn
 from pymc_logz.estimators.draws import MIN_CHAIN, length_of_blocks
 from pymc_logz.estimators.result import LogZCurve
 from pymc_logz.estimators.running import LevelSums, RunningRTS, joined
-from pymc_logz.estimators.tempering import rts
 from pymc_logz.loop.frozen import Planned
 from pymc_logz.runners.arrays import mapped
 from pymc_logz.runners.moves_of_rows import Report
 from pymc_logz.runners.running import Course, Job, Outcome, finished, generator_at, state_of
 from pymc_logz.runners.temper import TemperBlock, Walk, Walking, walk_on, whole_walk
 from pymc_logz.tempered.settings import TemperedSettings
-from pymc_logz.tempered.warm_up import Climbing, Ladder, Rounds, at_their_levels, climb_on, set_off
+from pymc_logz.tempered.warm_up import Climbing, Ladder, Rounds, climb_on, set_off
 
 N_LOOKS = 64
 """Positions of each walker that are looked at, and kept if it is at beta = 1: for tails."""
@@ -60,7 +59,7 @@ class TemperCourse(Course):
 
 @dataclass(frozen=True)
 class TemperJob(Job):
-    """Walkers of one chain on their way."""
+    """Walkers of one chain on their way: they climb, walk to forget that, and are sampled."""
 
     start: np.ndarray | None
     """Draws of the reference, shape (n, d); None once they have set off."""
@@ -70,13 +69,9 @@ class TemperJob(Job):
     tune: int
     """Moves at each level on the way up, and iterations that are forgotten."""
     draws: int
-    """Iterations that are kept."""
     climbing: Climbing | None = None
-    """On the way up."""
     burn_in: Walking | None = None
-    """After that."""
     sampling: Walking | None = None
-    """In the end."""
     sums: WalkSums | None = None
     """Of the draws so far, where no draws are kept."""
     left: Walk | None = None
@@ -114,8 +109,8 @@ class TemperJob(Job):
             climbing = climb_on(block, ladder, job.climbing, tune, rng, report)
             if climbing.n_levels < ladder.n_levels:
                 return replace(job, climbing=climbing, rng=state_of(rng)), None
-            walkers = at_their_levels(block, climbing, rng)
-            job = replace(job, climbing=None, burn_in=Walking(0, walkers))
+            burn_in = Walking(0, climbing.stopped(block, rng))
+            job = replace(job, climbing=None, burn_in=burn_in)
         on = partial(walk_on, block, tables=ladder.tables(block.kernel), rng=rng)
         if job.burn_in is not None:
             burn_in, _ = on(job.burn_in, n_iterations=tune, every=tune, report=report)
@@ -238,10 +233,6 @@ class WalkedChains(NamedTuple):
     def n_lost(self) -> int:
         """As of `lost_draws`."""
         return sum(map(lost_draws, self.walks))
-
-    def curve(self, ladder: Ladder) -> LogZCurve:
-        """Log Z of the levels."""
-        return rts(ladder.draws(*self.walks))
 
     def at_the_end(self) -> np.ndarray:
         """Positions that were kept at beta = 1, shape (n, d)."""

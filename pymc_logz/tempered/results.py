@@ -210,15 +210,13 @@ def tempered_draws_dataset(
     arrays: Mapping[str, np.ndarray],
     log_weight: np.ndarray,
     draw: np.ndarray,
-    *,
-    coords: Mapping[str, Any],
-    dims: Any,
+    labels: Mapping[str, Any],
 ) -> xr.Dataset:
     """Group ``tempered_posterior``: draws of all levels with their weights for the target."""
     dataset = dataset_of(
         {**arrays, "log_weight": log_weight},
-        coords={**coords, "draw": draw},
-        dims=dims,
+        coords={**labels["coords"], "draw": draw},
+        dims=labels["dims"],
         sample_dims=["chain", "walker", "draw"],
         check_conventions=False,  # more chains than draws are as they should be here
     )
@@ -281,7 +279,7 @@ def posterior_datasets(
             subject.named(thinned),
             log_weight[..., thin - 1 :: thin],
             kept[thin - 1 :: thin],
-            **subject.labels,
+            subject.labels,
         ),
     }
 

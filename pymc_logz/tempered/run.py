@@ -110,7 +110,7 @@ def warm_up(
     call.watch.end("compile_time")
 
     def tuned() -> Rounds:
-        ladder = make_ladder(plan, block.kernel, settings.log_prior(plan.betas))
+        ladder = make_ladder(plan, settings.log_prior(plan.betas))
         start = block.path.sample_reference(rng, n_walkers)
         walkers, log_z_hat = climb(walking, ladder, start, settings.tune, rng)
         return run_rounds(
@@ -139,10 +139,7 @@ def warm_up(
 def place_levels(
     prepared: Prepared, block: Block, call: Call[TemperedSettings], *, blended: bool = False
 ) -> Planned:
-    """The path, and betas with the kernel's settings there: given ones, or what a pilot finds.
-
-    ``blended`` is that of `pymc_logz.loop.planning.look`.
-    """
+    """The path, and betas with the kernel's settings there: given ones, or what a pilot finds."""
     settings, rng, ladder = call.settings, call.rngs.pilot, call.settings.ladder()
     pilot, reference, blend = look(prepared, block, settings, rng, blended=blended)
     plans = partial(Planned, blend=blend, target=Target(prepared, block) if blend else None)

@@ -73,7 +73,6 @@ class Round(NamedTuple):
     visits: np.ndarray
     """Moves made at each level, shape (K,)."""
     length: int
-    """Iterations."""
     deviation: float
     """Largest distance of a level's share from its prior, times K."""
 
@@ -90,15 +89,14 @@ class Rounds(NamedTuple):
         return sum(one.length for one in self.history)
 
 
-def make_ladder(plan: Plan, kernel: Kernel, log_prior: np.ndarray) -> Ladder:
+def make_ladder(plan: Plan, log_prior: np.ndarray) -> Ladder:
     """Levels with the settings of a plan."""
-    inner = plan.moves(kernel, slice(None)).scale
     return Ladder(
         betas=plan.betas,
         log_prior=log_prior - logsumexp(log_prior),
         log_z_hat=np.zeros(plan.betas.size),
         step_size=plan.step_size,
-        scale=np.concatenate([inner, plan.end_scale()[None]]),
+        scale=np.ascontiguousarray(plan.scales(slice(None))),
     )
 
 
@@ -114,6 +112,10 @@ class Climbing(NamedTuple):
     """Where those have stopped that have, shape (n, d)."""
     log_z_hat: np.ndarray
     """Rough log Z of the levels so far, shape (K,)."""
+
+    def stopped(self, block: TemperBlock, rng: np.random.Generator) -> Walkers:
+        """Walkers that have climbed, where each of them has stopped."""
+        return Walkers(block.start(self.position, rng).state, self.level)
 
 
 def set_off(
@@ -163,11 +165,6 @@ def climb_on(
     return Climbing(n_levels, walkers, level, position, log_z_hat)
 
 
-def at_their_levels(block: TemperBlock, climbing: Climbing, rng: np.random.Generator) -> Walkers:
-    """Walkers that have climbed, where each of them has stopped."""
-    return Walkers(block.start(climbing.position, rng).state, climbing.level)
-
-
 def climb(
     block: TemperBlock,
     ladder: Ladder,
@@ -178,7 +175,7 @@ def climb(
     """Walkers near equilibrium at levels spread over the ladder, and rough log Z of the levels."""
     # all climb together, and are resampled at each level, as a sequential Monte Carlo sampler
     climbing = climb_on(block, ladder, set_off(block, ladder, start, rng), n_moves, rng)
-    return at_their_levels(block, climbing, rng), climbing.log_z_hat
+    return climbing.stopped(block, rng), climbing.log_z_hat
 
 
 def run_rounds(
@@ -247,13 +244,9 @@ def with_tuned_steps(
 
 
 def stochastic_approximation() -> Correction:
-    """Small steps after every block of iterations, along the deviation of the shares.
-
-    Carlson et al., eq. 19: ``log_z_hat += gain * share / prior``. A gain of 1 / t is for runs that
-    are never frozen; this is that of a burn-in, which forgets a bad start sooner: Tan (2017),
-    Optimally adjusted mixture sampling and locally weighted histogram analysis, eq. 8, doi
-    10.1080/10618600.2015.1113975.
-    """
+    """Small steps after every block of iterations, along the deviation of the shares."""
+    # Carlson et al., eq. 19; a gain of 1 / t is for runs that are never frozen, and this one, of a
+    # burn-in, forgets a bad start sooner: Tan (2017), eq. 8, doi 10.1080/10618600.2015.1113975
     steps = count(1)
 
     def corrected(draws: TemperedDraws) -> np.ndarray:
@@ -266,11 +259,9 @@ def stochastic_approximation() -> Correction:
 
 
 def wang_landau() -> Correction:
-    """Levels that are visited are made less likely, by less and less.
-
-    The step is halved when every level has had its share of visits, to within a fifth, since it was
-    last halved: Wang & Landau (2001), doi 10.1103/PhysRevLett.86.2050; Atchade & Liu (2010).
-    """
+    """Levels that are visited are made less likely, by less and less."""
+    # the step is halved when every level has had its share of visits, to within a fifth, since it
+    # was last halved: Wang & Landau (2001), doi 10.1103/PhysRevLett.86.2050; Atchade & Liu (2010)
     step, visits = 1.0, np.zeros(())
 
     def corrected(draws: TemperedDraws) -> np.ndarray:

@@ -13,7 +13,7 @@ import numpy as np
 if TYPE_CHECKING:
     from generated.search import Outcome
 
-PLACES = ("hais.judging", "tempered.run", "posterior.bridging", "pilot.population")
+PLACES = ("hais.run", "tempered.run", "posterior.bridging", "pilot.population")
 CLASSES = ("Stages",)
 """Those that have checks of their own."""
 CHECKS = (

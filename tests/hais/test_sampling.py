@@ -13,7 +13,7 @@ from support import pymc_models as models
 
 import pymc_logz as lz
 from pymc_logz.energies import two_gaussians
-from pymc_logz.hais import judging
+from pymc_logz.hais import run as hais_run
 from pymc_logz.loop import frozen, looking, planning
 from pymc_logz.runners import running
 
@@ -110,7 +110,7 @@ def test_fixed_kernel_and_ladder_need_no_pilot(monkeypatch: pytest.MonkeyPatch) 
 
     for planner in (frozen, looking, planning):
         monkeypatch.setattr(planner, "run_pilot", fail)
-    monkeypatch.setattr(judging, "found_from_prior", lambda *_: [])  # which looks once it is over
+    monkeypatch.setattr(hais_run, "found_from_prior", lambda *_: [])  # which looks once it is over
     tree = models.quick(models.normal_normal(), **SMALL)
     assert np.all(tree["annealing"]["step_size"].to_numpy()[1:-1] == 0.2)
     with pytest.raises(AssertionError, match="pilot"):

@@ -34,7 +34,7 @@ def tried(monkeypatch: pytest.MonkeyPatch, spreads: list[float], **changes: Any)
     def run(chains: hais.Chains, planned: Planned) -> list[Any]:
         spread = spreads[len(lengths)]
         lengths.append(planned.plan.n_temperatures)
-        weights = make_rng("try", spread).normal(0, spread, (chains.settings.chains, N))
+        weights = make_rng("try", spread).normal(0, spread, (chains.call.settings.chains, N))
         return [SimpleNamespace(log_weight=weight) for weight in weights]
 
     monkeypatch.setattr(hais.Chains, "until", run)
@@ -120,7 +120,7 @@ def test_rows_without_a_path_that_are_not_good_are_planned_anew(
 
     def run(chains: hais.Chains, planned: Planned) -> list[Any]:
         spread = spreads[planned.plan.n_temperatures]
-        weights = make_rng("anew", spread).normal(0, spread, (chains.settings.chains, N))
+        weights = make_rng("anew", spread).normal(0, spread, (chains.call.settings.chains, N))
         return [SimpleNamespace(log_weight=weight) for weight in weights]
 
     monkeypatch.setattr(hais.Chains, "until", run)

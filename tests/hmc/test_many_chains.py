@@ -10,7 +10,7 @@ from scipy import stats
 from support.checks import assert_detects, check_means, check_same_law, make_rng
 
 import pymc_logz as lz
-from pymc_logz.hmc import Chains, StepSize, nested_rhat, plain_nested_rhat, scale_of_chains
+from pymc_logz.hmc import Chains, after_move, nested_rhat, plain_nested_rhat, scale_of_chains
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
 D = 5
@@ -122,17 +122,13 @@ def test_a_bridge_takes_the_draws(gaussian: pm.Model, run: xr.DataTree) -> None:
 
 def test_step_size_follows_the_moving_average() -> None:
     """Catches a rule that goes the wrong way, or jumps with a single move."""
-    step = StepSize(1.0, target_accept=0.8, average=0.8)
-    step.update(1.0)
-    assert (step.now, step.average) == (pytest.approx(1.02), pytest.approx(0.82))
-    step.update(0.0)
-    assert (step.now, step.average) == (pytest.approx(1.02 * 0.98), pytest.approx(0.738))
-    step.update(1.0)  # the average is still below
-    assert step.now == pytest.approx(1.02 * 0.98**2)
-    step.now = 2.99
-    step.average = 1.0
-    step.update(1.0)
-    assert step.now == 3.0
+    step_size, average = after_move(1.0, 0.8, 1.0, 0.8)
+    assert (step_size, average) == (pytest.approx(1.02), pytest.approx(0.82))
+    step_size, average = after_move(step_size, average, 0.0, 0.8)
+    assert (step_size, average) == (pytest.approx(1.02 * 0.98), pytest.approx(0.738))
+    step_size, average = after_move(step_size, average, 1.0, 0.8)  # the average is still below
+    assert step_size == pytest.approx(1.02 * 0.98**2)
+    assert after_move(2.99, 1.0, 1.0, 0.8)[0] == 3.0
 
 
 def test_scales_come_from_the_chains() -> None:

@@ -37,7 +37,7 @@ def block() -> TemperBlock:
 
 def first_ladder(step_size: float = 0.8) -> Ladder:
     plan = TARGET.plan(BETAS, step_size)
-    return make_ladder(plan, block().kernel, np.zeros(K))
+    return make_ladder(plan, np.zeros(K))
 
 
 def exact_log_z() -> np.ndarray:
@@ -61,7 +61,7 @@ def test_ladder_has_the_settings_of_the_plan_at_both_ends() -> None:
     """Catches scales shifted by a level, a lost last one, a prior that does not sum to one."""
     plan = TARGET.plan(BETAS, np.linspace(0.3, 1.1, K))
     plan = replace(plan, scale=plan.scale * np.linspace(1, 2, K)[:, None])
-    ladder = make_ladder(plan, Hamiltonian(), 3.0 + BETAS)
+    ladder = make_ladder(plan, 3.0 + BETAS)
     np.testing.assert_allclose(ladder.scale, plan.scale)
     np.testing.assert_array_equal(ladder.step_size, plan.step_size)
     assert np.exp(ladder.log_prior).sum() == pytest.approx(1.0)

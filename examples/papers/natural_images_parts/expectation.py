@@ -19,7 +19,7 @@ from jax.flatten_util import ravel_pytree
 from scipy.optimize import minimize
 
 from pymc_logz.energies import Energy, bilinear_generative, linear_generative
-from pymc_logz.hmc import StepSize
+from pymc_logz.hmc import after_move
 from pymc_logz.kernels import Hamiltonian
 from pymc_logz.kernels.base import Move
 from pymc_logz.models.flat import flatten_model, model_path
@@ -46,7 +46,7 @@ class Posterior:
         kernel = Hamiltonian(n_steps=N_STEPS, scale=1.0, dense=False, half_life=4 * step_size)
         self.block = Block(path, kernel, len(data), data=data)
         self.state = self.block.initial_state(np.zeros((len(data), path.n_dims)))
-        self.step = StepSize(step_size, TARGET_ACCEPT, TARGET_ACCEPT)
+        self.step_size, self.average = step_size, TARGET_ACCEPT
 
     def move(
         self, rows: np.ndarray, parameters: dict[str, np.ndarray], n_moves: int
@@ -58,7 +58,7 @@ class Posterior:
         block = self.block.along(values, sample_reference=self.block.path.sample_reference)
         fresh = block.initial_state(rows)
         # a first move that stays where it is evaluates rows under the new parameters
-        step_sizes = np.r_[0.0, np.full(n_moves, self.step.now)]
+        step_sizes = np.r_[0.0, np.full(n_moves, self.step_size)]
         move = Move(
             np.ones(n_moves + 1),
             step_sizes,
@@ -67,7 +67,9 @@ class Posterior:
         )
         self.state, trace = block.run(fresh._replace(momentum=self.state.momentum), move, self.rng)
         accepted = float(trace.acceptance_rate[1:].mean())
-        self.step.update(accepted)
+        self.step_size, self.average = after_move(
+            self.step_size, self.average, accepted, TARGET_ACCEPT
+        )
         return np.array(self.state.position), accepted
 
 
