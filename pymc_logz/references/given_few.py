@@ -119,10 +119,14 @@ class Places(NamedTuple):
         """
         knots, slope, n = self.knots, self.slope, self.knots.shape[2]
         height, change = np.zeros(knots.shape), np.zeros(knots.shape)
+        there = np.isfinite(self.known)
         rise = 0.5 * np.diff(knots) * (slope[:, :, 1:] + slope[:, :, :-1])
-        rise.cumsum(axis=2, out=height[:, :, 1:])
+        # summed away from what is known, lest heights there cancel in those of far places
+        is_after = np.arange(n - 1) >= np.argmax(there, axis=2)[:, :, None]
+        np.where(is_after, rise, 0.0).cumsum(axis=2, out=height[:, :, 1:])
+        height[:, :, :-1] -= np.where(is_after, 0.0, rise)[:, :, ::-1].cumsum(axis=2)[:, :, ::-1]
         self.gaps().cumsum(axis=2, out=change[:, :, 1:])
-        off, there = self.known - height, np.isfinite(self.known)
+        off = self.known - height
         before = np.maximum.accumulate(np.where(there, np.arange(n), -1), axis=2)
         after = np.where(there, np.arange(n), n)[:, :, ::-1]
         after = np.minimum.accumulate(after, axis=2)[:, :, ::-1]
@@ -204,9 +208,7 @@ class Independent(InnerAndOuter):
         near = start[:, :, None] + scale[:, None] * np.array(FIRST)
         knots = np.sort(np.concatenate([everywhere, near], axis=2), axis=2)
         slope = self._slopes(outer, knots, start, scale)
-        known = np.full(knots.shape, np.nan)
-        known[:, :, 0] = 0.0
-        places = Places(knots, slope, known)
+        places = Places(knots, slope, np.where(knots == start[:, :, None], 0.0, np.nan))
         first = np.argmax(places.heights(), axis=2)[:, :, None]
         places = places._replace(known=np.where(np.arange(knots.shape[2]) == first, 0.0, np.nan))
         base = np.take_along_axis(knots, first, axis=2)[:, :, 0]

@@ -159,3 +159,34 @@ def seen_through(rng: np.random.Generator) -> Drawn:
 
     log_z, accuracy = box_log_integral(log_f, (-4.6, 3.0), nodes=160)
     return Drawn(build, n + 1, log_z, accuracy, {"n": n, "through": kind})
+
+
+@family
+def pumps(rng: np.random.Generator) -> Drawn:
+    """Failures whose rates are of a gamma distribution; as its shape vanishes they all do."""
+    n, (c, e) = int(rng.integers(2, 16)), one_of(rng, (0.1, 1.0), (0.01, 0.01), (1.0, 0.1))
+    is_vague, time = bool(rng.random() < 0.7), np.round(rng.lognormal(0, 1.5, n) + 0.01, 2)
+    y = rng.poisson(rng.gamma(*one_of(rng, (0.5, 2.0), (5.0, 0.3)), n) * time)
+
+    def build() -> pm.Model:
+        with pm.Model() as model:
+            shape = pm.Gamma("shape", 0.1, 0.1) if is_vague else pm.Exponential("shape", 1)
+            rate = pm.Gamma("rate", shape, pm.Gamma("inverse_scale", c, e), shape=n)
+            pm.Poisson("y", rate * pm.Data("time", time), observed=y)
+        return model
+
+    def log_f(s, t):
+        a, b = np.exp(s), np.exp(t)
+        prior = stats.gamma.logpdf(a, 0.1, scale=10) if is_vague else -a
+        total = prior + s + stats.gamma.logpdf(b, c, scale=1 / e) + t
+        for count, long in zip(y, time, strict=True):
+            # the ratio of two gamma functions, without what cancels
+            ratio = np.log(a + np.arange(count).reshape(-1, *[1] * a.ndim)).sum(axis=0)
+            total = total + ratio - gammaln(count + 1) + count * np.log(long / (b + long))
+            total = total - a * np.log1p(long / b)
+        return total
+
+    lowest = -90.0 if c >= 0.1 else -700.0
+    log_z, accuracy = box_log_integral(log_f, (-70.0, 9.0), (lowest, 10.0), nodes=720)
+    about = {"vague": is_vague, "rate": (c, e), "y": y.tolist()}
+    return Drawn(build, n + 2, log_z, accuracy, about)

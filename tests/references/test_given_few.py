@@ -83,6 +83,18 @@ def test_heights_across_a_valley_are_known_at_peaks():
     assert share == pytest.approx(1 / (1 + np.e), abs=0.02)
 
 
+def test_heights_do_not_cancel_in_those_of_far_places():
+    """Would catch sums that begin where a vague prior ends: the log density is -1e29 there."""
+    far, near = [-1e30, -1e10], np.linspace(-6, 6, 121)
+    knots = np.concatenate([far, near])
+    slopes = np.where(knots < -5, 0.1, -knots)
+    known = np.where(knots == near[60], 0.0, np.nan)
+    height = Places(*(one[None, None] for one in (knots, slopes, known))).heights()[0, 0]
+    inside = np.abs(near) < 5
+    assert np.allclose(height[2:][inside], -0.5 * near[inside] ** 2)
+    assert height[0] == pytest.approx(-1e29)
+
+
 def test_places_that_are_looked_at_twice_are_no_valley():
     """Would catch twice the work for densities of one peak."""
     twice = places_of([-8.0, -1.0, -1.0, 0.0, 0.0, 4.0], slope, 0)
