@@ -106,7 +106,7 @@ class SumPlan:
         n_points, k, _ = self.shape
         own = self.n_combinations * sum(one.size for one in self.owners)
         groups = [group for one in self.rounds for group in one.groups] if self.pairs else []
-        tables = sum(group.entries.size * k ** (1 + len(group.sides)) for group in groups)
+        tables = sum(group.entries.size * k ** (1 + len(group.neighbours)) for group in groups)
         return n_points * (own + tables)
 
     @property
@@ -184,8 +184,8 @@ def _traced_entries(whole: FlatModel, pieces: Sequence[object], largest: int) ->
         if any(np.any(one == SEVERAL) for one in owners):
             return None
         alone = tuple(sorted(int(i) for numbers in followed.values() for i in numbers.ravel()))
-        pairs, owners = _numbered_pairs(alone, owners, sets)
-        return None if rounds_for(len(alone), pairs) is None else (alone, pairs, owners)
+        pairs, numbered_owners = _numbered_pairs(alone, owners, sets)
+        return None if rounds_for(len(alone), pairs) is None else (alone, pairs, numbered_owners)
 
     # arrays first: a few lone numbers can be summed together
     narrow = {

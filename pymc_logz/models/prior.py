@@ -49,7 +49,7 @@ class PriorDraws:
     def __init__(
         self, model: pm.Model, *, needed: bool = True, columns: np.ndarray | None = None
     ) -> None:
-        self.columns = columns
+        self.model, self.columns = model, columns
         self._draws = _row_sampler(model)
         sizes = [value.size for value in starting_point(model).values()]
         # of each column of a row: which variable it is of, and whether no transform bounds that
