@@ -147,8 +147,6 @@ def impossible_data_after_sum(data: Sequence[Variable]) -> Any:
     return impossible_data
 
 
-FIRST = (switch_before_function, sigmoid_is_a_probability)
-THEN = (softplus_without_branches, logarithm_before_switch)
 ALWAYS = ("canonicalize", "stabilize", "specialize")
 """All, and here already: some stable forms are only found among special ones, and not any more
 once axes are added for rows, as log(1 - sigmoid)."""
@@ -168,7 +166,8 @@ def simplify(
     else:
         jax_funcify.register(BranchlessSoftplus)(_jax_softplus)
     fgraph = FunctionGraph(outputs=list(outputs), clone=True, copy_inputs=False)
-    for rewrites in (FIRST, (*THEN, impossible_data_after_sum(data))):
+    then = softplus_without_branches, logarithm_before_switch, impossible_data_after_sum(data)
+    for rewrites in ((switch_before_function, sigmoid_is_a_probability), then):
         rewrite_graph(fgraph, include=(*ALWAYS, *parameter_checks()), exclude=NEVER)
         EquilibriumGraphRewriter(rewrites, max_use_ratio=10).rewrite(fgraph)
     return list(fgraph.outputs)

@@ -25,7 +25,6 @@ from pymc_logz.models.cache import KeptForModel, is_data, kept_for
 
 ANY_VALUES = (Elemwise, CAReduce, DimShuffle, CheckAndRaise, ScalarFromTensor, TensorFromScalar)
 """Operations whose output's shape is the same whatever integers come in."""
-BY_INDEX = (AdvancedSubtensor, AdvancedIncSubtensor)
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,7 @@ def _keeps_shape(node: Apply, i: int) -> bool:
         return False
     if getattr(given.type, "dtype", "").startswith(("float", "complex")):
         return True
-    if isinstance(node.op, BY_INDEX):
+    if isinstance(node.op, AdvancedSubtensor | AdvancedIncSubtensor):
         first_index = 1 if isinstance(node.op, AdvancedSubtensor) else 2
         is_mask = given.type.dtype == "bool"
         return i < first_index or (given.type.ndim > 0 and not is_mask)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 import pymc as pm
 from pymc.step_methods import BlockedStep
-from pymc.step_methods.compound import Competence, StepMethodState
+from pymc.step_methods.compound import StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.step_methods.step_sizes import DualAverageAdaptation
 from pymc.util import get_value_vars_from_user_vars
@@ -98,11 +98,6 @@ class ChosenStep(BlockedStep):
         own = list(inspect.signature(cls.__init__).parameters.values())
         cls.__signature__ = inspect.Signature(own[1:])
 
-    @staticmethod
-    def competence(var: Any, has_grad: bool) -> Competence:
-        """Never chosen unless asked for."""
-        return Competence.INCOMPATIBLE
-
     @classmethod
     def _progressbar_config(cls, n_chains: int = 1) -> tuple[list[Any], dict[str, Any]]:
         columns = [
@@ -140,7 +135,6 @@ class WholeModelStep(ChosenStep):
     What it draws is computed by a source, in whatever process that is.
     """
 
-    default_blocked = True
     alone: ClassVar[str]
     """Why no other step method may move the variables, and what to do."""
     source: Source

@@ -167,7 +167,6 @@ class PartialMomentumHMC(ChosenStep):
     """
 
     name = "partial_momentum_hmc"
-    default_blocked = True
     _state_class = PartialMomentumState
     shown: ClassVar[dict[str, Any]] = {
         "divergences": ("Divergences", "d"),
