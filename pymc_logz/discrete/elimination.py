@@ -27,22 +27,15 @@ Adjacency = dict[int, dict[int, int]]
 """Edge that leads from an entry to each of its neighbours."""
 
 
-class Sides(NamedTuple):
-    """Edges of some entries, n of them."""
-
-    neighbour: np.ndarray
-    """At the other end, shape (n,)."""
-    edge: np.ndarray
-    """Shape (n,)."""
-
-
 class Group(NamedTuple):
-    """Entries that have equally many neighbours, n of them."""
+    """Entries that have equally many neighbours, n of k each."""
 
     entries: np.ndarray
     """Shape (n,)."""
-    sides: tuple[Sides, ...]
-    """An edge of each entry to each of its neighbours."""
+    neighbours: np.ndarray
+    """Of each of them, shape (k, n)."""
+    edges: np.ndarray
+    """That lead there, shape (k, n)."""
 
 
 class Round(NamedTuple):
@@ -124,13 +117,13 @@ def _round(
     for n in range(3):
         entries = [i for i in chosen if len(neighbours[i]) == n]
         ends = [list(neighbours[i].items()) for i in entries]
-        sides = np.array(ends, dtype=int).reshape(len(entries), n, 2).transpose(1, 2, 0)
-        groups.append(Group(np.array(entries, dtype=int), tuple(Sides(*side) for side in sides)))
+        sides = np.array(ends, dtype=int).reshape(len(entries), n, 2)
+        groups.append(Group(np.array(entries, dtype=int), *sides.transpose(2, 1, 0)))
     gone = {e for i in chosen for e in neighbours[i].values()}
     kept = [e for e in range(len(edges)) if e not in gone]
     after = {edges[e]: place for place, e in enumerate(kept)}
-    both = np.stack([side.neighbour for side in groups[2].sides])
-    made = [after.setdefault((i, j), len(after)) for i, j in np.sort(both, axis=0).T.tolist()]
+    both = np.sort(groups[2].neighbours, axis=0).T.tolist()
+    made = [after.setdefault((i, j), len(after)) for i, j in both]
     places = np.array(kept, dtype=int), np.array(made, dtype=int)
     return Round(tuple(groups), *places, len(after)), list(after)
 
@@ -147,21 +140,21 @@ def eliminated(
     total, found = of_entry[:, 0, :0].sum(axis=-1), []
     for one in rounds:
         before, of_pair, tables = of_pair, of_pair[..., one.kept], []
-        for entries, sides in one.groups:
+        for entries, neighbours, edges in one.groups:
             table = of_entry[..., entries]
-            for i, side in enumerate(sides):
-                seen = before[..., side.edge]  # with the value of the entry itself first
-                is_second = entries > side.neighbour
+            for i, neighbour in enumerate(neighbours):
+                seen = before[..., edges[i]]  # with the value of the entry itself first
+                is_second = entries > neighbour
                 seen = xp.where(is_second, seen.swapaxes(1, 2), seen)
                 table = table[..., None, :] + seen[(slice(None), slice(None), *[None] * i)]
             tables.append(table)
             summed = ops.logsumexp(table, axis=1)
-            if not sides:
+            if not len(neighbours):
                 total = total + summed.sum(axis=-1)
-            elif len(sides) == 1 and entries.size:
-                of_entry = ops.added(of_entry, sides[0].neighbour, summed)
+            elif len(neighbours) == 1 and entries.size:
+                of_entry = ops.added(of_entry, neighbours[0], summed)
             elif entries.size:
-                is_second = sides[0].neighbour > sides[1].neighbour
+                is_second = neighbours[0] > neighbours[1]
                 summed = xp.where(is_second, summed.swapaxes(1, 2), summed)
                 more = xp.zeros((*summed.shape[:3], one.n_edges - one.kept.size))
                 of_pair = ops.added(xp.concatenate([of_pair, more], axis=-1), one.made, summed)
@@ -176,9 +169,8 @@ def drawn_back(
     chosen = np.zeros(sum(group.entries.size for one in rounds for group in one.groups), int)
     # those that went last are drawn first: their neighbours went before them
     for one, of_groups in zip(reversed(rounds), reversed(tables), strict=True):
-        for (entries, sides), table in zip(one.groups, of_groups, strict=True):
-            there = [chosen[side.neighbour] for side in sides]
-            own_table = table[case][(slice(None), *there, np.arange(entries.size))]
+        for (entries, neighbours, _), table in zip(one.groups, of_groups, strict=True):
+            own_table = table[case][(slice(None), *chosen[neighbours], np.arange(entries.size))]
             below = np.cumsum(softmax(own_table, axis=0), axis=0)
             uniform = rng.random(entries.size) * below[-1]
             chosen[entries] = (below[:-1] <= uniform).sum(axis=0)

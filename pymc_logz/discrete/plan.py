@@ -10,12 +10,14 @@ import numpy as np
 from pymc_logz.discrete.elimination import Round, rounds_for
 from pymc_logz.discrete.independence import NONE, SEVERAL, Owners, Sets, Tracer
 from pymc_logz.models.data_inputs import starting_point
-from pymc_logz.models.discrete import colours, is_discrete, slices_of
+from pymc_logz.models.discrete import colours, columns_of, is_discrete
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.preparation import NotSummed
 from pymc_logz.paths.geometric import most_values
 
 Pair = tuple[int, int]
+Traced = tuple[tuple[int, ...], tuple[Pair, ...], tuple[Owners, ...]]
+"""Entries that are followed, their pairs, and owners of all elements of all pieces."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ class SumPlan:
         n_points, k, _ = self.shape
         own = self.n_combinations * sum(one.size for one in self.owners)
         groups = [group for one in self.rounds for group in one.groups] if self.pairs else []
-        tables = sum(group.entries.size * k ** (1 + len(group.sides)) for group in groups)
+        tables = sum(group.entries.size * k ** (1 + len(group.neighbours)) for group in groups)
         return n_points * (own + tables)
 
     @property
@@ -172,47 +174,39 @@ def _numbered_pairs(
     return tuple((i, j) for i, j in pairs), tuple(renamed[one] for one in found)
 
 
-def _traced_entries(
-    whole: FlatModel, pieces: Sequence[object], largest: int
-) -> tuple[tuple[int, ...], tuple[Pair, ...], tuple[Owners, ...]]:
-    """Entries of which each piece has so many at most, their pairs, and owners of all elements."""
+def _traced_entries(whole: FlatModel, pieces: Sequence[object], largest: int) -> Traced:
+    """Entries of which each piece has so many at most."""
     sites, start = whole.sites, starting_point(whole.model)
     tracer = Tracer(pieces, {var: start[var.name] for var in whole.model.value_vars})
     entries, sets = numbered(whole), Sets(len(sites), largest)
 
-    def can_be(followed: Mapping[object, Owners]) -> bool:
+    def traced(followed: Mapping[object, Owners]) -> Traced | None:
         owners = tracer.owners(followed, sets)
         if any(np.any(one == SEVERAL) for one in owners):
-            return False
-        alone = _numbers(followed)
-        return rounds_for(len(alone), _numbered_pairs(alone, owners, sets)[0]) is not None
+            return None
+        alone = tuple(sorted(int(i) for numbers in followed.values() for i in numbers.ravel()))
+        pairs, numbered_owners = _numbered_pairs(alone, owners, sets)
+        return None if rounds_for(len(alone), pairs) is None else (alone, pairs, numbered_owners)
 
     # arrays first: a few lone numbers can be summed together
-    narrow = [
-        var
+    narrow = {
+        var: entries[var]
         for var in sorted(entries, key=lambda var: -entries[var].size)
         if all(sites[i].is_narrow for i in entries[var].ravel())
-    ]
-    followed = {var: entries[var] for var in narrow}
-    if not can_be(followed):
-        followed = {}
-        for var in narrow:
-            tried = {**followed, var: entries[var]}
-            followed = tried if can_be(tried) else followed
-    alone = _numbers(followed)
-    return alone, *_numbered_pairs(alone, tracer.owners(followed, sets), sets)
-
-
-def _numbers(followed: Mapping[object, Owners]) -> tuple[int, ...]:
-    """Numbers of the entries of some variables, in order."""
-    return tuple(sorted(int(i) for numbers in followed.values() for i in numbers.ravel()))
+    }
+    if found := traced(narrow):
+        return found
+    followed: dict[object, Owners] = {}
+    for var, numbers in narrow.items():
+        tried = {**followed, var: numbers}
+        followed = tried if traced(tried) else followed
+    found = traced(followed)
+    assert found is not None
+    return found
 
 
 def numbered(whole: FlatModel) -> dict[object, Owners]:
     """Discrete value variables of a model, and the numbers of their entries among all of those."""
     start = starting_point(whole.model)
-    variables = [var for var in whole.model.value_vars if is_discrete(var)]
-    return {
-        var: np.arange(place.start, place.stop).reshape(start[var.name].shape)
-        for var, place in zip(variables, slices_of(variables, start), strict=True)
-    }
+    variables = filter(is_discrete, whole.model.value_vars)
+    return columns_of({var: start[var.name].shape for var in variables})

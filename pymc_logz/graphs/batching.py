@@ -34,7 +34,6 @@ from pymc_logz.arguments import check_choice
 from pymc_logz.graphs.functions import compile_kwargs_for, function_for, one_at_a_time
 from pymc_logz.graphs.host_calls import HostCall, calls_host, jax_host_call
 
-BATCHINGS = ("auto", "vector", "row")
 REWRITTEN = (Dot, ARange, Alloc, IncSubtensor, AdvancedIncSubtensor)
 """Operations that PyTensor or a backend rewrites from a Blockwise into a batched form."""
 
@@ -54,7 +53,7 @@ def batch(
     (D,) are batched along with the point; ``parameters`` are the same for all rows, and stay inputs
     of the graph.
     """
-    check_choice(BATCHINGS, batching=batching)
+    check_choice(("auto", "vector", "row"), batching=batching)
     inputs = [point] if data is None else [point, data]
     if batching == "row" or (batching == "auto" and not vectorizes_well(inputs, outputs, n_dims)):
         return _row_evaluator(inputs, outputs, n_dims, parameters), "row"

@@ -286,7 +286,7 @@ def compile_loop(
 
     def made(step: Step, choice: Choice) -> Compiled:
         if choice.is_jax:
-            return _jax_loop(step, n_steps, choice)
+            return _jax_loop(step, choice)
         if choice.mode is None and suits_numpy(step.outputs):
             state, sequences, constants = step.split(trial_inputs)
             values = [*state, *(np.asarray(part[0]) for part in sequences), *constants]
@@ -318,31 +318,42 @@ def _python_loop(step: Step, choice: Choice) -> Compiled:
     return replace(one_step, call=loop)
 
 
-def _jax_loop(step: Step, n_steps: int, choice: Choice) -> Compiled:
-    import jax
-    import jax.numpy as jnp
-
+def _jax_loop(step: Step, choice: Choice) -> Compiled:
     function = function_of(step.inputs, step.outputs, choice)
     one_step, n_state = function.vm.jit_fn, len(step.state)
 
     def loop(n_asked: Any, *values: Any) -> list[Any]:
         state, sequences, constants = step.split(values)
 
-        def at(i: Any, state: Any) -> list[Any]:
-            return one_step(*state, *(part[i] for part in sequences), *constants)
+        def at(state: Sequence[Any], now: Sequence[Any]) -> tuple[Any, Any]:
+            outputs = one_step(*state, *now, *constants)
+            return tuple(outputs[:n_state]), tuple(outputs[n_state:])
 
-        def body(i: Any, carried: tuple[Any, Any]) -> tuple[Any, Any]:
-            state, traces = carried
-            outputs = at(i, state)
-            traced = zip(traces, outputs[n_state:], strict=True)
-            return tuple(outputs[:n_state]), tuple(trace.at[i].set(now) for trace, now in traced)
-
-        shapes = jax.eval_shape(at, 0, state)[n_state:]
-        traces = tuple(jnp.zeros((n_steps, *shape.shape), shape.dtype) for shape in shapes)
-        state, traces = jax.lax.fori_loop(0, n_asked, body, (tuple(state), traces))
+        state, traces = traced_in_jax(at, tuple(state), tuple(sequences), n_asked)
         return [*state, *traces]
 
     def no_steps(jitted: Any, n_asked: Any, *values: Any) -> Any:
         return jitted(np.zeros_like(n_asked), *values)
 
     return _on_jax(loop, function, choice, no_steps if calls_host(step.outputs) else None)
+
+
+def traced_in_jax(step: Callable[..., Any], state: Any, given: Any, n: Any) -> tuple[Any, Any]:
+    """The last state of a loop, and records of its steps, from ``step(state, given[i])`` to both.
+
+    It makes the first n steps, and has room for records of all that are given.
+    """
+    import jax
+    import jax.numpy as jnp
+
+    def at(i: Any, state: Any) -> tuple[Any, Any]:
+        return step(state, jax.tree.map(lambda part: part[i], given))
+
+    def move(i: Any, carried: tuple[Any, Any]) -> tuple[Any, Any]:
+        state, record = at(i, carried[0])
+        return state, jax.tree.map(lambda of, one: of.at[i].set(one), carried[1], record)
+
+    _, record = jax.eval_shape(at, 0, state)
+    shape = jax.tree.leaves(given)[0].shape[:1]
+    empty = jax.tree.map(lambda one: jnp.zeros(shape + one.shape, one.dtype), record)
+    return jax.lax.fori_loop(0, n, move, (state, empty))

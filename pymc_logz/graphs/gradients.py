@@ -44,12 +44,8 @@ def gradients_of(
     """Gradients of scalars by a vector of static length d, shape (d,) each.
 
     Where only the entries of some ``columns`` are wanted, black boxes without a gradient are taken
-    for constants, unless they depend on these; other entries are then of no use.
-
-    Raises
-    ------
-    NotImplementedError, NullTypeGradError
-        If there is none.
+    for constants, unless they depend on these; other entries are then of no use. Where there is no
+    gradient, PyTensor raises a NotImplementedError or a NullTypeGradError.
     """
     parts = _disjoint_parts(values, point)
     inputs = [variable.type() for *_, variable in parts]

@@ -95,11 +95,9 @@ class HostCall(Op):
 
     def connection_pattern(self, node: Apply) -> list[list[bool]]:
         """Which outputs depend on which inputs: as the Op says, or all on all."""
-        pattern: Callable[[Apply], list[list[bool]]] | None
-        pattern = getattr(self.op, "connection_pattern", None)
-        if pattern is None:
-            return [[True] * len(node.outputs) for _ in node.inputs]
-        return pattern(self.own_node(node))
+        pattern: Any = getattr(self.op, "connection_pattern", None)
+        every = [[True] * len(node.outputs) for _ in node.inputs]
+        return every if pattern is None else pattern(self.own_node(node))
 
     def do_constant_folding(self, fgraph: Any, node: Apply) -> bool:
         """As the Op says."""

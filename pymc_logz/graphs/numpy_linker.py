@@ -29,9 +29,6 @@ from pymc_logz.graphs.batching import RowMap
 from pymc_logz.graphs.functions import one_at_a_time
 from pymc_logz.graphs.host_calls import HostCall
 
-WITHOUT = ("cxx_only", "BlasOpt", "fusion", "inplace", "scan_make_inplace")
-"""Rewrites for compiled code, and those by which an operation would overwrite what it is given."""
-
 INLINING = ("inline_ofg_expansion", "inline_ofg_expansion_xtensor")
 """Rewrites that take what a model computes apart again."""
 OF_MODELS = (RowMap, OpFromGraph)
@@ -56,7 +53,8 @@ class NumpyLinker(JITLinker):
     inputs and outputs to a function.
     """
 
-    incompatible_rewrites = WITHOUT
+    # for compiled code, and those by which an operation would overwrite what it is given
+    incompatible_rewrites = ("cxx_only", "BlasOpt", "fusion", "inplace", "scan_make_inplace")
 
     def __init__(self, compiled: Compile | None = None) -> None:
         super().__init__()
@@ -94,8 +92,7 @@ class NumpyLinker(JITLinker):
 def numpy_mode(compiled: Compile | None = None) -> Mode:
     """Mode that compiles nothing at all, or, by ``compiled``, only what a model computes."""
     # the second is there once labelled arrays are imported, and must not be asked for before
-    inlining = [name for name in INLINING if name in optdb and compiled is not None]
-    without = (*WITHOUT, *inlining)
+    without = [name for name in INLINING if name in optdb and compiled is not None]
     return Mode(NumpyLinker(compiled), RewriteDatabaseQuery(include=["fast_run"], exclude=without))
 
 

@@ -1,13 +1,10 @@
 """Makes the graph of a model cheaper to evaluate, before rows are batched and a backend is chosen.
 
-The log likelihood of binary data is ``switch(y, log p, log(1 - p))``, of which both branches are
-computed and one is thrown away. Where the branches are the same function, it is applied to the
-switch of their arguments instead. The mean of a Poisson count after a change point is ``switch(year
-<= change, early, late)``, of which a logarithm is taken for each year; there it is the other way
-round, since each branch is one number. XLA makes slow code of PyTensor's four-branch softplus, so a
-form of equal accuracy without branches takes its place there. A distribution's parameter check
-becomes log density -inf here already: once rows are batched, one check would stand for all of them.
-And what is impossible about data is asked once, not for each row.
+Of ``switch(y, log p, log(1 - p))``, the log likelihood of binary data, both branches are computed
+and one is thrown away. Of ``switch(year <= change, early, late)``, the mean of a count, a logarithm
+is taken for each year. XLA makes slow code of PyTensor's four-branch softplus, so a form of equal
+accuracy without branches takes its place there. A distribution's parameter check becomes log
+density -inf here already: once rows are batched, one check would stand for all of them.
 """
 
 from collections.abc import Callable, Sequence
@@ -150,8 +147,6 @@ def impossible_data_after_sum(data: Sequence[Variable]) -> Any:
     return impossible_data
 
 
-FIRST = (switch_before_function, sigmoid_is_a_probability)
-THEN = (softplus_without_branches, logarithm_before_switch)
 ALWAYS = ("canonicalize", "stabilize", "specialize")
 """All, and here already: some stable forms are only found among special ones, and not any more
 once axes are added for rows, as log(1 - sigmoid)."""
@@ -171,7 +166,8 @@ def simplify(
     else:
         jax_funcify.register(BranchlessSoftplus)(_jax_softplus)
     fgraph = FunctionGraph(outputs=list(outputs), clone=True, copy_inputs=False)
-    for rewrites in (FIRST, (*THEN, impossible_data_after_sum(data))):
+    then = softplus_without_branches, logarithm_before_switch, impossible_data_after_sum(data)
+    for rewrites in ((switch_before_function, sigmoid_is_a_probability), then):
         rewrite_graph(fgraph, include=(*ALWAYS, *parameter_checks()), exclude=NEVER)
         EquilibriumGraphRewriter(rewrites, max_use_ratio=10).rewrite(fgraph)
     return list(fgraph.outputs)

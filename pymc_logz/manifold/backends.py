@@ -6,6 +6,7 @@ that they move on, so that one source runs on both.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -15,7 +16,7 @@ from pytensor.gradient import jacobian as symbolic_jacobian
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.graphs.batching import RowMap
-from pymc_logz.graphs.compiling import Choice, choose_backend, linker_name
+from pymc_logz.graphs.compiling import Choice, choose_backend, linker_name, traced_in_jax
 from pymc_logz.graphs.functions import compile_kwargs_for, function_for, one_at_a_time
 from pymc_logz.manifold.algebra import (
     NUMPY,
@@ -98,22 +99,7 @@ class JaxBackend:
 
     def compile_chain(self, function: Callable) -> Callable:
         """Function of ``(state, given, n)`` that passes a state on through the first n given."""
-        jax, jnp = self.jax, self.jax.numpy
-
-        def chain(state: Any, given: Any, n: Any) -> tuple[Any, Any]:
-            def at(i: Any, state: Any) -> tuple[Any, Any]:
-                return function(state, jax.tree.map(lambda part: part[i], given))
-
-            def move(i: Any, carried: tuple[Any, Any]) -> tuple[Any, Any]:
-                state, record = at(i, carried[0])
-                return state, jax.tree.map(lambda of, one: of.at[i].set(one), carried[1], record)
-
-            _, record = jax.eval_shape(at, 0, state)
-            shape = jax.tree.leaves(given)[0].shape[:1]
-            empty = jax.tree.map(lambda one: jnp.zeros(shape + one.shape, one.dtype), record)
-            return jax.lax.fori_loop(0, n, move, (state, empty))
-
-        return jax.jit(chain)
+        return self.compile(partial(traced_in_jax, function))
 
     def system(
         self, scale: np.ndarray, tolerance: np.ndarray, structure: Structure | None

@@ -256,7 +256,7 @@ class ConstrainedHMC(WholeModelStep):
             compile_kwargs=compile_kwargs,
         )
         self._scale = constrained.scale
-        self._label(constrained.generator.flat)
+        self._columns = constrained.generator.flat.columns_by_name
         self.source: ConstrainedSource = ConstrainedSource(constrained).opened()
         self._reset(self.default_tune_steps)
 

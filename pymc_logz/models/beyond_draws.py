@@ -114,7 +114,7 @@ def growing_tail(
     rows: np.ndarray,
     transformed: np.ndarray,
     rng: np.random.Generator,
-    continuous: np.ndarray | None = None,
+    looked_at: np.ndarray,
 ) -> int | None:
     """Dimension along which the mass of the target does not fall, or None.
 
@@ -124,10 +124,8 @@ def growing_tail(
     like that nearby, Z is infinite or nearly so. A line may also end where a transformed variable
     rounds to zero. What grows only on a curve, such as a scale that goes to zero together with a
     residual, no such line follows. ``rows`` are draws of the posterior, ``transformed`` says which
-    dimensions have a transform, and ``continuous`` are those to look at: no line leads through
-    discrete values.
+    dimensions have a transform, and no line leads through discrete values.
     """
-    looked_at = np.arange(rows.shape[1]) if continuous is None else continuous
     if not looked_at.size:
         return None
     most = 2048 // (2 * DISTANCES.size)  # of lines, for so many evaluations

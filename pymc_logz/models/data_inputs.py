@@ -1,5 +1,6 @@
 """Data of a model: where they enter it, and the symbolic inputs that take their place."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +25,6 @@ from pymc_logz.models.cache import KeptForModel, is_data, kept_for
 
 ANY_VALUES = (Elemwise, CAReduce, DimShuffle, CheckAndRaise, ScalarFromTensor, TensorFromScalar)
 """Operations whose output's shape is the same whatever integers come in."""
-BY_INDEX = (AdvancedSubtensor, AdvancedIncSubtensor)
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def _keeps_shape(node: Apply, i: int) -> bool:
         return False
     if getattr(given.type, "dtype", "").startswith(("float", "complex")):
         return True
-    if isinstance(node.op, BY_INDEX):
+    if isinstance(node.op, AdvancedSubtensor | AdvancedIncSubtensor):
         first_index = 1 if isinstance(node.op, AdvancedSubtensor) else 2
         is_mask = given.type.dtype == "bool"
         return i < first_index or (given.type.ndim > 0 and not is_mask)
@@ -142,8 +142,15 @@ def symbolic_data(
     """A vector (D,) of all data of these names, and its parts by where they enter the graphs."""
     places = {name: data_variable(model, name) for name in names}
     shapes = [own_data(model, name).shape for name in places]
-    ends = np.cumsum([0, *(np.prod(shape, dtype=int) for shape in shapes)]).tolist()
-    vector, parts = pt.tensor("data", dtype="float64", shape=(ends[-1],)), {}
-    for i, (place, shape) in enumerate(zip(places.values(), shapes, strict=True)):
-        parts[place] = vector[ends[i] : ends[i + 1]].reshape(shape).astype(place.dtype)
-    return vector, parts
+    vector = pt.tensor("data", dtype="float64", shape=(sum(map(math.prod, shapes)),))
+    parts = zip(places.values(), split_vector(vector, shapes), strict=True)
+    return vector, {place: part.astype(place.dtype) for place, part in parts}
+
+
+def split_vector(vector: TensorVariable, shapes: Iterable[tuple[int, ...]]) -> list[TensorVariable]:
+    """Parts of a symbolic vector, one behind the other, in these shapes."""
+    parts, end = [], 0
+    for shape in shapes:
+        start, end = end, end + math.prod(shape)
+        parts.append(vector[start:end].reshape(shape))
+    return parts

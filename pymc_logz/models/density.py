@@ -26,16 +26,11 @@ ROWS_PER_CALL = 512
 class RowDensity:
     """Log prior and log ratio of rows, compiled once; counts those computed, and NaN."""
 
-    def __init__(
-        self,
-        flat: FlatModel,
-        compile_kwargs: Mapping[str, Any] | None = None,
-        batching: str = "auto",
-    ) -> None:
+    def __init__(self, flat: FlatModel, compile_kwargs: Mapping[str, Any] | None = None) -> None:
         self.flat, self.compile_kwargs = flat, compile_kwargs
         self.n_nan = self.n_evaluated = 0
-        key = ("row density", batching, settings_key(compile_kwargs))
-        made = flat.kept.get(key, lambda: _compiled_rows(flat, compile_kwargs, batching))
+        key = ("row density", settings_key(compile_kwargs))
+        made = flat.kept.get(key, lambda: _compiled_rows(flat, compile_kwargs))
         self.compiled, self.batching = made
 
     def __call__(
@@ -66,10 +61,10 @@ class RowDensity:
 
 
 def _compiled_rows(
-    flat: FlatModel, compile_kwargs: Mapping[str, Any] | None, batching: str
+    flat: FlatModel, compile_kwargs: Mapping[str, Any] | None
 ) -> tuple[Compiled, str]:
     """The densities of rows as a function, and how the rows are batched."""
-    path = replace(model_path(flat, no_draws), how=batching, has_gradients=False)
+    path = model_path(flat, no_draws).without_gradients()
     # of what each row brings: its values, and its data if it has any. A fixed number of rows, so
     # that backends compile one shape only
     widths = [flat.n_dims, *([] if flat.data is None else [flat.data.type.shape[0]])]

@@ -1,7 +1,7 @@
 """Discrete free variables of a model: which values they may have, and their place in a row."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.graphs.functions import function_for
 from pymc_logz.models.cache import KeptForModel, is_data
-from pymc_logz.models.data_inputs import starting_point
+from pymc_logz.models.data_inputs import split_vector, starting_point
 from pymc_logz.paths.geometric import Site
 
 SUPPORTS: dict[type, Callable[..., tuple[Any, Any]]] = {
@@ -59,14 +59,14 @@ def sites_of(
 ) -> tuple[Site, ...]:
     """The discrete entries of a row, in order; what is kept learns which data the bounds are of."""
     sites: list[Site] = []
-    places = slices_of(model.value_vars, start)
-    for rv, value, place in zip(model.free_RVs, model.value_vars, places, strict=True):
+    columns = columns_of({var: start[var.name].shape for var in model.value_vars})
+    for rv, own in zip(model.free_RVs, columns.values(), strict=True):
         if is_discrete(rv):
-            shape = start[value.name].shape
-            length = shape[-1] if isinstance(rv.owner.op, TIED) else None
-            for i, bounds in enumerate(_bounds(rv, shape, kept)):
-                tied = None if length is None else place.start + i // length * length
-                sites.append(Site(place.start + i, *bounds, tied))
+            length = own.shape[-1] if isinstance(rv.owner.op, TIED) else None
+            bounds = zip(own.ravel().tolist(), _bounds(rv, own.shape, kept), strict=True)
+            for i, (column, ends) in enumerate(bounds):
+                tied = None if length is None else column - i % length
+                sites.append(Site(column, *ends, tied))
     return tuple(sites)
 
 
@@ -95,10 +95,13 @@ def _constant(bound: Any, kept: KeptForModel) -> np.ndarray | None:
     return np.asarray(function_for([], bound, mode="FAST_COMPILE")())
 
 
-def slices_of(variables: Sequence[Any], start: Mapping[str, np.ndarray]) -> list[slice]:
-    """Where the values of each variable are in a row that has one after the other."""
-    ends = np.cumsum([0, *(start[var.name].size for var in variables)]).tolist()
-    return [slice(first, end) for first, end in pairwise(ends)]
+def columns_of[Name](shapes: Mapping[Name, tuple[int, ...]]) -> dict[Name, np.ndarray]:
+    """Columns of a row that each of several variables takes, in its shape."""
+    columns, end = {}, 0
+    for name, shape in shapes.items():
+        start, end = end, end + math.prod(shape)
+        columns[name] = np.arange(start, end).reshape(shape)
+    return columns
 
 
 def at_symbolic_row(model: pm.Model, outputs: Sequence[Any]) -> tuple[TensorVariable, list[Any]]:
@@ -122,8 +125,8 @@ def split_row(
 ) -> dict[Any, Any]:
     """Value variables as parts of a symbolic row of floats (d,), integers rounded."""
     parts: dict[Any, Any] = {}
-    for var, place in zip(variables, slices_of(variables, start), strict=True):
-        part = row[place].reshape(start[var.name].shape)
+    shapes = [start[var.name].shape for var in variables]
+    for var, part in zip(variables, split_vector(row, shapes), strict=True):
         part = pt.round(part) if is_discrete(var) else part
         parts[var] = var.type.filter_variable(part.astype(var.dtype))
     return parts

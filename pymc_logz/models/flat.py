@@ -22,7 +22,7 @@ from pymc_logz.graphs.functions import Kept, cheaply_compiled
 from pymc_logz.graphs.host_calls import with_host_calls
 from pymc_logz.models.cache import KeptForModel, kept_for
 from pymc_logz.models.data_inputs import DataInputs, starting_point, symbolic_data, with_data_inputs
-from pymc_logz.models.discrete import at_symbolic_row, joined, sites_of
+from pymc_logz.models.discrete import at_symbolic_row, columns_of, joined, sites_of
 from pymc_logz.models.exact import REMEDY, exact_observations
 from pymc_logz.models.guards import ONE_TURN, check_model, refuse_discrete
 from pymc_logz.models.prior import PriorDraws, transformed
@@ -61,16 +61,12 @@ class FlatModel:
     @property
     def n_dims(self) -> int:
         """d, the length of a row."""
-        return int(sum(np.prod(shape, dtype=int) for shape in self.shapes.values()))
+        return sum(map(math.prod, self.shapes.values()))
 
     @property
     def columns_by_name(self) -> dict[str, np.ndarray]:
         """Columns of a row that each value variable takes, in its shape."""
-        columns, end = {}, 0
-        for name, shape in self.shapes.items():
-            start, end = end, end + int(np.prod(shape))
-            columns[name] = np.arange(start, end).reshape(shape)
-        return columns
+        return columns_of(self.shapes)
 
     @property
     def owners(self) -> tuple[str, ...]:

@@ -46,7 +46,7 @@ class PriorMass:
 
     name: str
     looks: tuple[Look, ...]
-    """Estimates of the mean log mass of its elements, the most trustworthy first."""
+    """Estimates of the mean log mass of its elements: one, or a computed one and a mean ratio."""
     log_share: float
     """Mean log share of the draws that the transform could take: what the mass has to equal."""
     share_error: float
@@ -56,22 +56,17 @@ class PriorMass:
 
     @property
     def verdict(self) -> str:
-        """``"agrees"``, ``"off"``, or ``"inconclusive"`` where looks disagree or none is sharp."""
-        # a mean ratio whose g reaches into a gap between modes makes too much of the mass, never
-        # too little: a higher one says nothing against another look that agrees, and a lower one
-        # does
+        """``"agrees"``, ``"off"``, or ``"inconclusive"`` where no look is sharp."""
         if self._is_out_of_bounds():
             return "off"
-        first, sharp = self.looks[0], [look for look in self.looks if look.is_sharp]
-        off = {look: self.distance(look) for look in sharp if self._is_off(look)}
+        sharp = [look for look in self.looks if look.is_sharp]
+        off = [self.distance(look) for look in sharp if self._is_off(look)]
         if not off:
             return "agrees" if sharp else "inconclusive"
-        # what is not drawn has no noise
-        is_computed = first.mcse == 0.0 and first in off
-        if len(off) == len(sharp) or is_computed or min(off.values()) < 0:
-            return "off"
-        # the first look agrees, so that others that are higher may be so for a gap
-        return "agrees" if first in sharp and first not in off else "inconclusive"
+        # where g of a mean ratio reaches into a gap between modes, it makes too much of the mass,
+        # never too little: a higher one says nothing against what was computed before it
+        is_gap = sharp[0] is self.looks[0] and not self._is_off(sharp[0]) and min(off) > 0
+        return "agrees" if is_gap else "off"
 
     @property
     def total(self) -> np.ndarray:

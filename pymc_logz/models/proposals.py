@@ -113,8 +113,7 @@ def _of_model(model: pm.Model, names: list[str], n: int, rng: np.random.Generato
     log_density, *values = evaluate(rows)
 
     def log_density_of(draws: Mapping[str, np.ndarray]) -> np.ndarray:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            others = unconstrained(model, draws)
+        others = unconstrained(model, draws)
         inside = np.isfinite(others).all(axis=1)
         found = evaluate(np.where(inside[:, None], others, rows[:1]))[0] - log_share
         return np.where(inside & ~np.isnan(found), found, -np.inf)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 import pymc as pm
 from pymc.step_methods import BlockedStep
-from pymc.step_methods.compound import Competence, StepMethodState
+from pymc.step_methods.compound import StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.step_methods.step_sizes import DualAverageAdaptation
 from pymc.util import get_value_vars_from_user_vars
@@ -20,7 +20,6 @@ from pymc_logz.loop.calls import Call
 from pymc_logz.loop.planning import block_for
 from pymc_logz.models.cache import made_of
 from pymc_logz.models.context import check_no_model
-from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.runners.block import Block
 from pymc_logz.seeds import random_generator
@@ -57,14 +56,10 @@ def checked_scale(scale: float | Sequence[float], n_dims: int) -> np.ndarray:
 
 
 def values_of_row(
-    row: np.ndarray, shapes: Mapping[str, tuple[int, ...]], point: Mapping[str, np.ndarray]
+    row: np.ndarray, columns: Mapping[str, np.ndarray], point: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """Value variables of these shapes from one flat row, of the types that ``point`` has."""
-    ends = np.cumsum([int(np.prod(shape)) for shape in shapes.values()])
-    return {
-        name: part.reshape(shape).astype(point[name].dtype)
-        for (name, shape), part in zip(shapes.items(), np.split(row, ends[:-1]), strict=True)
-    }
+    """Value variables in these columns of a row, of the types that ``point`` has."""
+    return {name: np.asarray(row[own], point[name].dtype) for name, own in columns.items()}
 
 
 # names and dtypes that other step methods use: PyMC refuses one name with two dtypes, and
@@ -103,11 +98,6 @@ class ChosenStep(BlockedStep):
         own = list(inspect.signature(cls.__init__).parameters.values())
         cls.__signature__ = inspect.Signature(own[1:])
 
-    @staticmethod
-    def competence(var: Any, has_grad: bool) -> Competence:
-        """Never chosen unless asked for."""
-        return Competence.INCOMPATIBLE
-
     @classmethod
     def _progressbar_config(cls, n_chains: int = 1) -> tuple[list[Any], dict[str, Any]]:
         columns = [
@@ -145,11 +135,11 @@ class WholeModelStep(ChosenStep):
     What it draws is computed by a source, in whatever process that is.
     """
 
-    default_blocked = True
     alone: ClassVar[str]
     """Why no other step method may move the variables, and what to do."""
     source: Source
     tune: bool
+    _columns: Mapping[str, np.ndarray]
 
     def _take(self, vars: Any, model: pm.Model, rng: Any) -> None:
         """All variables of the model, and a generator; a ValueError if ``vars`` are only some."""
@@ -194,11 +184,7 @@ class WholeModelStep(ChosenStep):
     def _values(self, point: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Value variables of the last draw, of the types that ``point`` has."""
         row = self._row()
-        return {} if row is None else values_of_row(row, self._shapes, point)
-
-    def _label(self, flat: FlatModel) -> None:
-        """Names and shapes of the value variables that a row of the model is made of."""
-        self._shapes = flat.shapes
+        return {} if row is None else values_of_row(row, self._columns, point)
 
 
 @dataclass_state
@@ -221,7 +207,7 @@ class BatchedStep(WholeModelStep):
     def _prepare(self, model: pm.Model, call: Call) -> tuple[Prepared, Block]:
         """The model made flat, and moves along the path from its prior."""
         prepared = prepare(model, call.rngs.checks, integers=True)
-        self._label(prepared.flat)
+        self._columns = prepared.flat.columns_by_name
         return prepared, block_for(prepared, call.settings, call.compile_kwargs)
 
     def _reset(self, tune: int) -> None:

@@ -1,5 +1,6 @@
 """Hamiltonian Monte Carlo with a momentum that persists, as a PyMC step method."""
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -17,6 +18,7 @@ from pymc_logz.errors import ModelError
 from pymc_logz.graphs.gradients import needs_gradients
 from pymc_logz.kernels.hamiltonian import check_refreshment, refreshed, share_replaced
 from pymc_logz.kernels.tuning import reasonable_step_size
+from pymc_logz.models.discrete import columns_of
 from pymc_logz.seeds import random_generator
 from pymc_logz.step_methods.base import (
     MAX_ENERGY_ERROR,
@@ -160,7 +162,6 @@ class PartialMomentumHMC(ChosenStep):
     """
 
     name = "partial_momentum_hmc"
-    default_blocked = True
     _state_class = PartialMomentumState
     shown: ClassVar[dict[str, Any]] = {
         "divergences": ("Divergences", "d"),
@@ -198,10 +199,10 @@ class PartialMomentumHMC(ChosenStep):
         self.rng = random_generator(rng)
         if initial_point is None:
             initial_point = model.initial_point(0)
-        self._shapes = {var.name: np.shape(initial_point[var.name]) for var in self.vars}
-        n_dims = sum(int(np.prod(shape)) for shape in self._shapes.values())
+        shapes = {var.name: np.shape(initial_point[var.name]) for var in self.vars}
+        self._columns, n_dims = columns_of(shapes), sum(map(math.prod, shapes.values()))
         if not n_dims:
-            raise ModelError(f"vars have no entries to move: their shapes are {self._shapes}")
+            raise ModelError(f"vars have no entries to move: their shapes are {shapes}")
         self.scale = None if scale is None else checked_scale(scale, n_dims)
         check_whole(1, n_steps=n_steps)
         check_refreshment(refreshment, half_life, HALF_LIFE)
@@ -256,7 +257,7 @@ class PartialMomentumHMC(ChosenStep):
         self.n_draws += 1
         bar = float(self.step_adapt.current(tune=False))
         stats |= {"step_size": step_size, "step_size_bar": bar, "tune": was_tuning}
-        moved = values_of_row(end.position, self._shapes, point)
+        moved = values_of_row(end.position, self._columns, point)
         return {**point, **moved}, [stats]
 
     def _transition(self, start: PhasePoint, step_size: float) -> tuple[PhasePoint, dict[str, Any]]:
@@ -319,7 +320,7 @@ class PartialMomentumHMC(ChosenStep):
 
     def _start(self, point: Mapping[str, np.ndarray]) -> PhasePoint:
         """Where the chain is, evaluated again only if another step method moved something."""
-        position = np.concatenate([np.ravel(point[name]) for name in self._shapes])
+        position = np.concatenate([np.ravel(point[name]) for name in self._columns])
         others = [point[name] for name in self._other_names]
         if self._cached is not None and self._is_cached(self._cached, position, others):
             return self._cached._replace(momentum=self.momentum)

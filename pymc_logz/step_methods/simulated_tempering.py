@@ -38,7 +38,7 @@ class Draws(NamedTuple):
     """Shape (B, d)."""
     log_ratio: np.ndarray
     """Log target minus log reference."""
-    log_density: np.ndarray
+    model_logp: np.ndarray
     """Log density of the model."""
     accepted: np.ndarray
     """Whether the draw is another one than before."""
@@ -103,7 +103,7 @@ class WalkSource(BlockSource):
                 Draws(
                     position=now.state.position[0],
                     log_ratio=log_ratio,
-                    log_density=log_reference + log_ratio,
+                    model_logp=log_reference + log_ratio,
                     accepted=np.array(accepted),
                     acceptance_rate=np.array(trace().acceptance_rate.mean()),
                     walker_level=moved.level[1:],
@@ -125,10 +125,6 @@ class WalkSource(BlockSource):
     def walking(self) -> TemperBlock:
         """Compiled iterations of the walkers, made again where it arrives."""
         return TemperBlock(self.block, self.ladder.n_levels, self.n_walkers)
-
-
-LADDER_STATS = {"beta": "betas", "log_prior": "log_prior", "log_z_hat": "log_z_hat"}
-"""Statistics that hold the ladder, by the name that the ladder has for them."""
 
 
 class SimulatedTempering(BatchedStep):
@@ -241,10 +237,12 @@ class SimulatedTempering(BatchedStep):
         with begun(settings, random_seed, False, compile_kwargs) as call:
             prepared, block = self._prepare(model, call)
             frozen = warm_up(place_levels(prepared, block, call), call)
-        self.ladder = frozen.ladder
+        ladder = frozen.ladder
+        of_levels = {"beta": ladder.betas, "log_prior": ladder.log_prior}
+        self.level_stats = {**of_levels, "log_z_hat": ladder.log_z_hat}
         self.source = WalkSource(model, frozen, pilot_tune).opened()
-        self._declare_stats(walkers, self.ladder.n_levels)
-        logger.info("SimulatedTempering: %d levels, %d walkers.", self.ladder.n_levels, walkers)
+        self._declare_stats(walkers, ladder.n_levels)
+        logger.info("SimulatedTempering: %d levels, %d walkers.", ladder.n_levels, walkers)
         self._reset(self.default_tune_steps)
 
     def _declare_stats(self, n_walkers: int, n_levels: int) -> None:
@@ -255,20 +253,13 @@ class SimulatedTempering(BatchedStep):
         self.stats_dtypes_shapes = {  # type: ignore[misc]
             **type(self).stats_dtypes_shapes,
             **vectors,
-            **dict.fromkeys(LADDER_STATS, of_level),
+            **dict.fromkeys(self.level_stats, of_level),
         }
         self.stats_dtypes = [{name: kind for name, (kind, _) in self.stats_dtypes_shapes.items()}]
 
     def _next(self, point: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """The held row after the walkers have moved on."""
-        draw: Draws = self._next_row()
-        self.held = draw
-        return {
-            "acceptance_rate": float(draw.acceptance_rate),
-            "accepted": bool(draw.accepted),
-            "log_ratio": float(draw.log_ratio),
-            "model_logp": float(draw.log_density),
-            "walker_level": draw.walker_level,
-            "walker_log_ratio": draw.walker_log_ratio,
-            **{stat: getattr(self.ladder, name) for stat, name in LADDER_STATS.items()},
-        }
+        self.held = self._next_row()
+        stats = self.held._asdict()
+        del stats["position"]
+        return {**stats, **self.level_stats}

@@ -64,7 +64,7 @@ def test_tails(prior: Density, likelihood: Density, infinite: bool) -> None:
     def densities(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return prior(rows[:, 0]) + log_normal(rows[:, 1]), likelihood(rows[:, 0])
 
-    found = growing_tail(densities, rows, np.zeros(2, dtype=bool), rng)
+    found = growing_tail(densities, rows, np.zeros(2, dtype=bool), rng, np.arange(2))
     assert found == (0 if infinite else None)
 
 
@@ -110,4 +110,6 @@ def test_draws_that_are_all_where_a_scale_rounds_to_zero(
         u = rows[:, 0]
         return u, np.where(u < -745.0, -np.inf, -3 * u)
 
-    assert growing_tail(densities, log_scale, np.array([transformed]), rng) == dimension
+    assert (
+        growing_tail(densities, log_scale, np.array([transformed]), rng, np.arange(1)) == dimension
+    )

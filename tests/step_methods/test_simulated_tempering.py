@@ -178,8 +178,8 @@ def test_statistics_belong_to_the_draw(bimodal):
     assert all(variable.dtype != object for variable in sample_stats.values())
     group = tempering_of(tree)
     assert dict(group["level"].sizes) == {"chain": 2, "walker": 16, "draw": 40}
-    np.testing.assert_array_equal(group["beta"], step.ladder.betas)
-    np.testing.assert_array_equal(group["log_z_hat"], step.ladder.log_z_hat)
+    np.testing.assert_array_equal(group["beta"], step.source.ladder.betas)
+    np.testing.assert_array_equal(group["log_z_hat"], step.source.ladder.log_z_hat)
     with pytest.raises(ValueError, match="needs a DataTree with a group 'tempering'"):
         tempering_of(xr.DataTree())
 
