@@ -1,6 +1,6 @@
 """The model that a user means, its labels, and messages for arguments that changed places."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from functools import wraps
@@ -13,6 +13,7 @@ from pymc.backends.arviz import coords_and_dims_for_inferencedata, find_constant
 from pymc.model.transform.conditioning import change_value_transforms
 
 from pymc_logz.arguments import check_compile_kwargs
+from pymc_logz.errors import ModelError
 from pymc_logz.models.cache import kept_for
 from pymc_logz.models.flat import FlatModel, constrain, function_of_rows
 from pymc_logz.models.guards import ONE_TURN, is_circular
@@ -71,8 +72,17 @@ def pymc_model_of(given: Any) -> Any:
         return given
     kept = kept_for(given)
     kept.bake_in(given.data_vars)  # of which PyMC makes copies
-    one_turn = dict.fromkeys(angles, ONE_TURN)
-    return kept.get("one turn", lambda: change_value_transforms(given, one_turn))
+    return kept.get("one turn", lambda: _with_one_turn(given, angles))
+
+
+def _with_one_turn(model: pm.Model, angles: Sequence[str]) -> pm.Model:
+    """A copy of a model, without the initial values, that PyMC does not copy."""
+    initial = dict(model.rvs_to_initial_values)
+    model.rvs_to_initial_values.update(dict.fromkeys(initial))
+    try:
+        return change_value_transforms(model, dict.fromkeys(angles, ONE_TURN))
+    finally:
+        model.rvs_to_initial_values.update(initial)
 
 
 def is_model(argument: Any) -> bool:
@@ -130,6 +140,16 @@ def describe_row(flat: FlatModel, row: np.ndarray) -> str:
     values = constrain(flat, row[None], [rv.name for rv in flat.model.free_RVs])
     with np.printoptions(precision=4, threshold=6):
         return ", ".join(f"{name}={value[0]}" for name, value in values.items())
+
+
+def check_infinite(flat: FlatModel, rows: np.ndarray, log_ratio: np.ndarray) -> None:
+    """Raise a ModelError if the likelihood of one of these rows (n, d) is infinite."""
+    if np.any(log_ratio == np.inf):
+        where = describe_row(flat, rows[int(np.argmax(log_ratio == np.inf))])
+        raise ModelError(
+            "the likelihood (or a potential) is infinite, by a pole or by rounding, at "
+            f"{where}, so log Z is infinite; bound it away from there"
+        )
 
 
 def not_finite(flat: FlatModel, row: np.ndarray) -> str:

@@ -8,6 +8,7 @@ from typing import ClassVar, NamedTuple, Protocol
 import numpy as np
 from scipy.special import logsumexp
 
+from pymc_logz.models.context import check_infinite
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.elliptical import Clusters, Elliptical
 from pymc_logz.paths.funnels import Funnel
@@ -97,6 +98,7 @@ class Target:
     def __call__(self, rows: np.ndarray) -> Evaluated:
         """Rows (n, d) with their densities."""
         found = self.block.evaluated(rows)
+        check_infinite(self.prepared.flat, rows, found.log_ratio)
         # of which a transform may cut part off
         log_prior = found.log_reference - self.prepared.prior.log_share()[0]
         with np.errstate(invalid="ignore"):

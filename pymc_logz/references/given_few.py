@@ -222,7 +222,9 @@ class Independent(InnerAndOuter):
         best = np.argmax(lines.height, axis=2)[:, :, None]
         inner = np.take_along_axis(places.knots, best, axis=2)[:, :, 0]
         value = self.block.log_target(self.rows(outer, inner))
-        return GivenSettings(inner, value - lines.log_density_of(inner), lines)
+        log_marginal = value - lines.log_density_of(inner)
+        # a density that is infinite in rounding is not known
+        return GivenSettings(inner, np.where(np.isfinite(value), log_marginal, -np.inf), lines)
 
     def _with_peaks(
         self, places: Places, outer: np.ndarray, base: np.ndarray, value: np.ndarray

@@ -7,7 +7,7 @@ import numpy as np
 
 from pymc_logz.errors import ImproperPriorError, ModelError, says_if_interrupted, warn
 from pymc_logz.kernels.hamiltonian import outside, walls_of
-from pymc_logz.models.context import describe_row, not_finite
+from pymc_logz.models.context import check_infinite, describe_row, not_finite
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.models.prior import FARTHEST, PriorDraws
 from pymc_logz.paths.elliptical import INFLATION, Clusters, check_enough, fitted_clusters
@@ -180,11 +180,7 @@ def check_start(prepared: Prepared, block: Block, start: np.ndarray) -> None:
             "model a prior that stays there"
         )
     _, log_ratio = block.densities(start)
-    if np.any(log_ratio == np.inf):
-        raise ModelError(
-            "the likelihood (or a potential) is infinite at the prior draw "
-            f"{such_as(log_ratio)}, so log Z is infinite; bound it away from there"
-        )
+    check_infinite(prepared.flat, start, log_ratio)
     if not np.any(np.isfinite(log_ratio)):
         raise ModelError(
             f"the log likelihood plus potentials is not finite at any of {len(start)} prior draws, "

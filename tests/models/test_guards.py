@@ -133,6 +133,15 @@ def test_an_angle_has_one_turn() -> None:
     assert lz.sample_tempered(model=model, draws=100, progressbar=False)["evidence"].attrs
 
 
+def test_an_angle_beside_initial_values() -> None:
+    """Would catch PyMC's NotImplementedError for a copy, or initial values that are lost."""
+    with pm.Model() as model:
+        x = pm.Normal("x", pm.VonMises("angle", 0, 2), initval=0.5)
+        pm.Normal("y", x, 1, observed=1.0)
+    assert models.quick(model)["evidence"].attrs
+    assert model.rvs_to_initial_values[x] == 0.5
+
+
 def test_a_step_for_a_circle_runs_with_the_remedy_of_its_message() -> None:
     """Would catch a remedy that does not work: the message for VonMises names this transform."""
     with pm.Model() as model:
@@ -189,10 +198,20 @@ def test_infinite_likelihood_is_refused() -> None:
     model = built(lambda: pm.Potential("spike", pt.switch(pt.gt(pm.Normal("x"), 0.0), np.inf, 0.0)))
     with (
         pytest.warns(lz.EvidenceWarning, match="spike"),
-        pytest.raises(lz.ModelError, match=r"infinite at the prior draw x=0?\.?\d") as caught,
+        pytest.raises(
+            lz.ModelError, match=r"infinite, by a pole or by rounding, at x=0?\.?\d"
+        ) as caught,
     ):
         models.quick(model)
     assert "bound it" in str(caught.value)
+
+
+def test_a_likelihood_that_rounds_to_infinity_is_refused() -> None:
+    """Would catch a hurdle that ends in NaN: below 1e-16 its density is infinite in rounding."""
+    with pm.Model() as model:
+        pm.HurdlePoisson("y", psi=0.7, mu=pt.exp(pm.Normal("log_mu", -10, 9)), observed=[1, 1, 0])
+    with pytest.raises(lz.ModelError, match=r"by a pole or by rounding, at log_mu=-[345]"):
+        models.quick(model)
 
 
 @pytest.mark.filterwarnings("ignore:the log likelihood plus potentials was NaN")
