@@ -68,18 +68,9 @@ def searched(
         search.add_and_draw(search.modes_of_heavy(ran))
     # what is fitted to rows says nothing of where they did not get, the narrow end of a funnel or
     # far tails, and seems even without it
-    if is_cheap(target):
-        search.add_parts([*islice(proposers, 1)])
+    search.add_parts([*islice(proposers, 1)])
     widen(search, proposers, look.funnel)
     return search
-
-
-def is_cheap(target: Target, most: int = 2**9) -> bool:
-    """Whether a part may take a hundred gradients for each of thousands of rows, and not be needed.
-
-    A row comes to so many numbers at ``most``: few data. Of many a posterior is nearly normal.
-    """
-    return n_numbers(target.prepared.flat) <= most
 
 
 def widen(search: Search, proposers: Iterator[Part], funnel: Funnel | None) -> None:
@@ -129,8 +120,11 @@ def first_components(
     return fitted_components(known, (n_first + len(known)) / 2, look.funnel, search.rng)
 
 
-def proposed(search: Search) -> Iterator[Part]:
-    """Further densities, each made when it is asked for, of what is known by then."""
+def proposed(search: Search, dear: int = 2**9) -> Iterator[Part]:
+    """Further densities, each made when it is asked for, of what is known by then.
+
+    Rows of more numbers than ``dear`` are looked at by the cheaper ways first.
+    """
     ways: list[Callable[..., Part | None]]
     ways = [independent_given_few, independent_directions, conditional_normal]
     prepared = search.target.prepared
@@ -138,6 +132,8 @@ def proposed(search: Search) -> Iterator[Part]:
     n_normal = normal_columns(prepared.flat).size
     if is_new and has_conditional_normals(prepared) and n_normal < prepared.n_dims:
         ways.reverse()  # others, as spreads are, may decide how narrow normal ones are
+    elif n_numbers(prepared.flat) > dear:
+        ways[:2] = ways[1::-1]  # the first takes a hundred gradients for each row
     for make in ways:
         part = make(search.target, search.known()[0], search.rng)
         if part is not None:

@@ -247,12 +247,19 @@ def _is_missed(there: np.ndarray, own: np.ndarray, log_z: float) -> bool:
     return bool(np.any((there > own + 3.0) & (there > log_z - 5.0)))
 
 
-def _are_apart(parts: Conditionals, found: Modes, usual: Modes) -> np.ndarray:
-    """Which conditional modes are not the usual ones of these settings, and count."""
+def _are_apart(
+    parts: Conditionals, found: Modes, usual: Modes, low: float = 30.0, lower: float = 10.0
+) -> np.ndarray:
+    """Which conditional modes are not the usual ones of these settings, and count.
+
+    They do not where they are ``lower`` than the usual one by so many nats, nor at settings that
+    are so ``low`` below the likeliest of all.
+    """
     factors = parts.matrices.factors(usual.precision)
     distance = np.linalg.norm(factors.whitened(found.inner - usual.inner), axis=1)
+    least = np.maximum(usual.log_marginal - lower, found.log_marginal.max() - low)
     with np.errstate(invalid="ignore"):
-        return (distance > APART) & (found.log_marginal > usual.log_marginal - 10.0)
+        return (distance > APART) & (found.log_marginal > least)
 
 
 def _with_inner(parts: Conditionals, fit: Clusters | None) -> Clusters:
