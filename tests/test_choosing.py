@@ -8,6 +8,7 @@ import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
+from scipy import stats
 from support import pymc_models as models
 
 import pymc_logz as lz
@@ -238,3 +239,38 @@ def test_a_second_estimate_shares_doubts_about_the_target() -> None:
     with pytest.warns(lz.EvidenceWarning):
         group = lz.evidence(model, random_seed=0, progressbar=False)["evidence"].to_dataset()
     assert "ok" not in group["status"].values
+
+
+def test_a_point_null_is_exact_and_can_be_compared() -> None:
+    """Would catch a null hypothesis that is refused, or a bad model that costs the others."""
+    with pm.Model() as any_coin:
+        pm.Binomial("y", 100, pm.Beta("p", 1, 1), observed=60)
+    null = pm.do(any_coin, {"p": 0.5})
+    trees = lz.evidence_of_models({"any": any_coin, "null": null}, random_seed=1, progressbar=False)
+    found = trees["null"]["evidence"].to_dataset().isel(estimator=0)
+    assert (found["estimator"].item(), found["status"].item()) == ("exact", "ok")
+    assert float(found["mcse"]) == 0.0
+    assert float(found["log_z"]) == pytest.approx(stats.binom.logpmf(60, 100, 0.5), abs=1e-9)
+    assert "no free variables" in trees["null"]["evidence"].attrs["reason"]
+    table = lz.compare_evidence(trees)
+    exact = stats.binom.logpmf(60, 100, 0.5) + np.log(101)
+    assert -table.loc["any", "log_bayes_factor"] == pytest.approx(exact, abs=0.05)
+    with pm.Model() as impossible:
+        pm.Binomial("y", 10, 0.5, observed=11)
+    with pytest.warns(lz.EvidenceWarning):
+        tree = lz.evidence(impossible, progressbar=False)
+    assert tree["evidence"]["status"].item() == "no_support"
+
+
+def test_a_model_without_a_log_z_is_told_before_others_run(monkeypatch) -> None:
+    """Would catch a comparison that runs for an hour before it looks at the last model."""
+    with pm.Model() as good:
+        pm.Normal("y", pm.Normal("x"), 1, observed=1.0)
+    with pm.Model() as bad:
+        pm.Normal("y", pm.Flat("x"), 1, observed=1.0)
+    ran: list[object] = []
+    monkeypatch.setattr("pymc_logz.long_runs.several_models.evidence", ran.append)
+    with pytest.raises(lz.ImproperPriorError, match="Flat") as caught:
+        lz.evidence_of_models({"good": good, "bad": bad}, progressbar=False)
+    assert any("'bad'" in note for note in caught.value.__notes__)
+    assert not ran

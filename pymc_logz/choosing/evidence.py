@@ -16,7 +16,9 @@ from pymc_logz.choosing.second_opinion import (
     with_second_opinion,
 )
 from pymc_logz.estimators import importance_log_z
+from pymc_logz.graphs.functions import function_for
 from pymc_logz.hais.directions import of_weights
+from pymc_logz.hais.results import exact_estimate
 from pymc_logz.hais.sampling import sample_hais
 from pymc_logz.models.context import (
     ForeignModel,
@@ -28,13 +30,20 @@ from pymc_logz.models.context import (
 )
 from pymc_logz.models.discrete import discrete_names
 from pymc_logz.models.exact import exact_observations
+from pymc_logz.models.guards import check_model
 from pymc_logz.posterior.bridging import bridge_sampling
 from pymc_logz.runners.progress import progress_bar
 from pymc_logz.tempered.evidence import of_levels
 from pymc_logz.trees import kinds
 from pymc_logz.trees.chains import says_result
 from pymc_logz.trees.comparison import evidence_of
-from pymc_logz.trees.layout import ESTIMATOR, log_weights
+from pymc_logz.trees.layout import (
+    ESTIMATOR,
+    data_datasets,
+    evidence_dataset,
+    log_weights,
+    make_tree,
+)
 from pymc_logz.trees.posterior import check_same_model
 from pymc_logz.wings import from_wing
 
@@ -60,6 +69,7 @@ def evidence(
       `sample_tempered` if modes may be missing, else ``pm.sample`` and `bridge_sampling`. Its
       number comes first if it is ok and not at odds with the other, or if it has found more
       where the other says that mass is missing.
+    - A model without free variables, such as a point null: its log likelihood, which is exact.
     - An energy made of bits: `sample_hais`, by block Gibbs moves.
     - A model with exact observations: ``pm.sample`` with step `ConstrainedHMC`, and a bridge.
     - A posterior and its model: `bridge_sampling`.
@@ -202,6 +212,9 @@ def _of_model(
         check_known("evidence", sample_hais, kwargs)
         found = sample_hais(model=model, **how._asdict(), **kwargs)
         return chosen_by(found, "hais", "an energy made of bits was given, which block Gibbs moves")
+    if not (model.free_RVs or exact_observations(model)):
+        check_known("evidence", sample_hais, kwargs)
+        return chosen_by(_without_unknowns(model), "exact", "the model has no free variables")
     if exact_observations(model):
         found = _constrained(model, how, kwargs)
     else:
@@ -218,6 +231,14 @@ def _of_model(
         if cross_check and not kwargs:
             found = with_another_route(found, model, how)
     return with_second_opinion(found, model, how) if cross_check else found
+
+
+def _without_unknowns(model: pm.Model) -> xr.DataTree:
+    """Log Z of a model without free variables, as a point null is: its log likelihood."""
+    check_model(model, fixed=True)
+    log_z = float(function_for([], model.datalogp, mode="FAST_COMPILE")())
+    group = evidence_dataset([exact_estimate(log_z)], {"prior_finite_share": 1.0})
+    return make_tree({"evidence": group, **data_datasets(model)}, {"method": "exact"}, kinds.EXACT)
 
 
 def _route(found: xr.DataTree) -> str:

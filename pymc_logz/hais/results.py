@@ -15,6 +15,7 @@ from pymc_logz.models.preparation import NotSummed, summed_out
 from pymc_logz.runners.anneal import Annealed, Plan, of_rows
 from pymc_logz.runners.moves_of_rows import Stopwatch
 from pymc_logz.seeds import generators_from
+from pymc_logz.trees.doubts import warn_of_status
 from pymc_logz.trees.kinds import EXACT
 from pymc_logz.trees.layout import (
     data_datasets,
@@ -106,15 +107,22 @@ def exact_tree(model: "pm.Model", settings: HaisSettings, random_seed: Any) -> x
     values = constrain(whole, rows.reshape(*shape, -1))
     [log_density] = function_of_rows(model, [model.varlogp + model.datalogp])(rows)
     stats = {"lp": log_density.reshape(shape)}
-    estimate = LogZEstimate("exact", log_z, 0.0, float(len(rows)), np.nan, "ok")
-    if not np.isfinite(log_z):
-        estimate = LogZEstimate("exact", np.nan, np.nan, 0.0, np.nan, "no_support")
+    estimate = exact_estimate(log_z, len(rows))
     watch.end("sampling_time")
     attrs = {"summed_out": route, "prior_finite_share": 1.0, **watch.seconds}
     groups = {
         "posterior": with_units(dataset_of(values, **model_labels(model))),
         "sample_stats": with_units(dataset_of(stats)),
         "evidence": evidence_dataset([estimate], attrs),
-        **data_datasets(whole),
+        **data_datasets(whole.model, whole.observed),
     }
     return make_tree(groups, {**settings.record(), **attrs}, EXACT)
+
+
+def exact_estimate(log_z: float, n_draws: int = 0) -> LogZEstimate:
+    """A sum over all values, or a log likelihood without unknowns."""
+    estimate = LogZEstimate("exact", log_z, 0.0, float(n_draws), np.nan, "ok")
+    if not np.isfinite(log_z):
+        estimate = LogZEstimate("exact", np.nan, np.nan, 0.0, np.nan, "no_support")
+    warn_of_status(estimate)
+    return estimate

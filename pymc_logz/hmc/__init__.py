@@ -343,7 +343,11 @@ def collect(
             f"{diverging.sum()} of {diverging.size} trajectories diverged: a part of the posterior "
             "may be missing. Use a larger target_accept, or another parametrisation"
         )
-    groups = {"posterior": posterior, "sample_stats": of_run, **data_datasets(flat)}
+    groups = {
+        "posterior": posterior,
+        "sample_stats": of_run,
+        **data_datasets(flat.model, flat.observed),
+    }
     return make_tree(groups, {"method": "hmc", **asdict(settings), **found}, HMC)
 
 

@@ -104,7 +104,7 @@ def request_of(settings: Any, compiled: Any) -> dict[str, Any]:
 
 def identity_of_model(flat: FlatModel) -> dict[str, Any]:
     """Variables, data and densities of a model as it is run, in nested dicts of strings."""
-    observed, constant = model_data(flat)
+    observed, constant = model_data(flat.model, flat.observed)
     named = {**observed, **constant}
     data = {str(name): digest_of(value) for name, value in named.items()}
     shapes = {name: str(shape) for name, shape in flat.shapes.items()}

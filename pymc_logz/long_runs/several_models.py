@@ -13,6 +13,7 @@ from pymc_logz.errors import noting_interrupts, warn
 from pymc_logz.long_runs.workers import Workers
 from pymc_logz.models.context import is_model
 from pymc_logz.models.exact import exact_observations
+from pymc_logz.models.guards import check_model
 from pymc_logz.runners.progress import progress_bar, report_count
 from pymc_logz.runners.running import Running, naming, running_for
 from pymc_logz.seeds import random_generator, spawn_generators
@@ -132,9 +133,7 @@ def evidence_of_models(
         trees = lz.evidence_of_models({"fair": fair, "any": any_coin}, random_seed=1)
         lz.compare_evidence(trees)
     """
-    if not isinstance(models, Mapping) or not all(map(is_model, models.values())):
-        kind = type(models).__name__
-        raise TypeError(f"models is of type {kind}; give PyMC models by name, in a dict")
+    _check_models(models)
     running, random_seed = running_for(random_seed, 1, executor, checkpoint)
     rng = random_generator(random_seed)
     own = {"method": "evidence_of_models", "order": ", ".join(map(repr, models)), **kwargs}
@@ -173,6 +172,16 @@ def evidence_of_models(
     for message, category in said:
         warnings.warn(message, category, stacklevel=2)
     return {name: done[name] for name in models if name in done}
+
+
+def _check_models(models: Any) -> None:
+    """Raise for what are not models, or for one without a log Z, before others are run."""
+    if not isinstance(models, Mapping) or not all(map(is_model, models.values())):
+        kind = type(models).__name__
+        raise TypeError(f"models is of type {kind}; give PyMC models by name, in a dict")
+    for name, model in models.items():
+        if not exact_observations(model):
+            naming(name, partial(check_model, model, integers=True, fixed=True))
 
 
 def _within(

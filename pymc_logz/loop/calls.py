@@ -65,7 +65,9 @@ class Subject:
 
     def data(self) -> dict[str, xr.Dataset]:
         """Groups with the data of a model."""
-        return {} if self.prepared is None else data_datasets(self.prepared.flat)
+        if self.prepared is None:
+            return {}
+        return data_datasets(self.prepared.flat.model, self.prepared.flat.observed)
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,7 @@ class Chains:
         groups = {
             "posterior": simulator.dataset(rows.swapaxes(0, 1)),
             "sample_stats": dataset_of(stats, attrs=attrs, check_conventions=False),
-            **data_datasets(simulator.flat),
+            **data_datasets(simulator.flat.model, simulator.flat.observed),
         }
         return make_tree(groups, attrs, ABC)
 

@@ -217,6 +217,6 @@ def abc_rejection(
         "posterior": simulator.dataset(rows[None]),
         "sample_stats": dataset_of({"distance": distance[None]}),
         "evidence": evidence_dataset([estimate], attrs),
-        **data_datasets(simulator.flat),
+        **data_datasets(simulator.flat.model, simulator.flat.observed),
     }
     return make_tree(groups, {"method": "abc_rejection", "draws": draws, **attrs}, ABC)

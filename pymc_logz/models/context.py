@@ -174,7 +174,7 @@ def model_labels(model: pm.Model) -> dict[str, Any]:
 
 def n_data(flat: FlatModel) -> int:
     """How many numbers were observed."""
-    return sum(np.size(data) for data in model_data(flat)[0].values())
+    return sum(np.size(data) for data in model_data(flat.model, flat.observed)[0].values())
 
 
 def n_numbers(flat: FlatModel) -> int:
@@ -191,7 +191,8 @@ def n_affordable(flat: FlatModel, n_rows: int, most: int, n_gradients: int = 1) 
     return n_rows * int(np.clip(portions, 1, max(1, most // n_rows)))
 
 
-def model_data(flat: FlatModel) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Observed data and constant data of a model by name."""
-    observed = {**find_observations(flat.model), **(flat.observed or {})}
-    return observed, find_constants(flat.model)
+def model_data(
+    model: pm.Model, observed: Mapping[str, np.ndarray] | None = None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Observed data, or what stands in for them, and constant data of a model by name."""
+    return {**find_observations(model), **(observed or {})}, find_constants(model)

@@ -24,8 +24,16 @@ ONE_TURN = Interval(-np.pi, np.pi)
 _warned_of_potentials: "weakref.WeakSet[pm.Model]" = weakref.WeakSet()
 
 
-def check_model(model: pm.Model, *, integers: bool = False) -> None:
-    """Raise a `ModelError` if log Z of the model is undefined or cannot be computed."""
+def check_model(model: pm.Model, *, integers: bool = False, fixed: bool = False) -> None:
+    """Raise a `ModelError` if log Z of the model is undefined or cannot be computed.
+
+    It may have ``integers`` among its free variables, or be ``fixed``, and have none.
+    """
+    if not (model.free_RVs or fixed):
+        raise ModelError(
+            "the model has no free variables, so there is nothing to integrate over, and log Z is "
+            "the log likelihood: pymc_logz.evidence(model)"
+        )
     _check_variables(model)
     if not integers:
         refuse_discrete(model)
@@ -51,8 +59,6 @@ def check_model(model: pm.Model, *, integers: bool = False) -> None:
 
 
 def _check_variables(model: pm.Model) -> None:
-    if not model.free_RVs:
-        raise ModelError("the model has no free variables, so there is nothing to integrate over")
     if not model.observed_RVs and not model.potentials:
         raise ModelError(
             "the model has no observed variable and no potential, so its log Z is 0 by "

@@ -199,5 +199,6 @@ def log_weight_variance(log_weight: np.ndarray) -> float:
     if variance < 1:
         return float(variance)
     # so few rows carry the weight that the weight ESS says no more than that
-    middle, upper = np.quantile(log_weight, [0.5, 0.8413])
+    with np.errstate(invalid="ignore"):  # of rows that got lost
+        middle, upper = np.quantile(log_weight, [0.5, 0.8413])
     return float(max(variance, (upper - middle) ** 2 if np.isfinite(middle) else np.inf))

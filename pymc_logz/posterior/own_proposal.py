@@ -199,7 +199,7 @@ def importance_sampling(
         "sample_stats": with_units(dataset_of(stats)),
         "weighted_posterior": with_units(dataset_of(weighted, **labels)),
         "evidence": evidence_dataset([judged], attrs),
-        **data_datasets(flat),
+        **data_datasets(flat.model, flat.observed),
     }
     asked = {"method": "importance", "draws": len(rows), "smooth": smooth}
     return make_tree(groups, {**asked, **attrs}, IMPORTANCE)

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
@@ -19,7 +19,6 @@ from pymc_logz.estimators import TemperedDraws
 from pymc_logz.estimators.result import LogZEstimate
 from pymc_logz.graphs.compiling import Compiled
 from pymc_logz.models.context import model_data, model_labels
-from pymc_logz.models.flat import FlatModel
 from pymc_logz.trees.kinds import (
     HAIS,
     HAIS_BOTH,
@@ -33,6 +32,9 @@ from pymc_logz.trees.kinds import (
     kind_of,
     marked,
 )
+
+if TYPE_CHECKING:
+    import pymc as pm
 
 SAMPLES = ("chain", "draw")
 ESTIMATOR = "estimator"
@@ -88,12 +90,14 @@ def with_evidence(tree: xr.DataTree, group: xr.Dataset, kind: str | None = None)
     return tree
 
 
-def data_datasets(flat: FlatModel) -> dict[str, xr.Dataset]:
+def data_datasets(
+    model: "pm.Model", observed: Mapping[str, np.ndarray] | None = None
+) -> dict[str, xr.Dataset]:
     """Groups ``observed_data`` and ``constant_data`` of a model, those that are not empty."""
-    observed, constant = model_data(flat)
+    own, constant = model_data(model, observed)
     return {
-        name: dataset_of(dict(data), **model_labels(flat.model), sample_dims=[])
-        for name, data in (("observed_data", observed), ("constant_data", constant))
+        name: dataset_of(dict(data), **model_labels(model), sample_dims=[])
+        for name, data in (("observed_data", own), ("constant_data", constant))
         if data
     }
 

@@ -174,7 +174,7 @@ def check_same_model(
 
 def check_data(tree: xr.DataTree, flat: FlatModel) -> None:
     """A ValueError if the data that a tree holds are not those that the model has now."""
-    observed, constant = model_data(flat)
+    observed, constant = model_data(flat.model, flat.observed)
     for group, data in (("observed_data", observed), ("constant_data", constant)):
         if group not in tree.children:
             continue
