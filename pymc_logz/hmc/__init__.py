@@ -18,7 +18,7 @@ from pymc_logz.errors import says_if_interrupted, warn
 from pymc_logz.kernels.base import MAX_STEPS, Move
 from pymc_logz.kernels.hamiltonian import Hamiltonian
 from pymc_logz.kernels.tuning import MAX_STEP_SIZE, MIN_STEP_SIZE
-from pymc_logz.models.context import model_from, model_labels, written_as
+from pymc_logz.models.context import check_no_model, model_from, model_labels, written_as
 from pymc_logz.models.flat import FlatModel, constrain, model_path
 from pymc_logz.models.preparation import prepare
 from pymc_logz.pilot.population import ROWS_TO_CORRELATE, Stages, run_pilot
@@ -272,6 +272,7 @@ def sample_hmc(
     >>> dict(tree["posterior"].sizes)
     {'chain': 64, 'draw': 20, 'x_dim_0': 2}
     """
+    check_no_model("sample_hmc(model=model)", draws=draws, chains=chains)
     settings = HmcSettings(
         draws=draws,
         chains=chains,

@@ -231,3 +231,9 @@ WRONG = [
 def test_the_door(gaussian: pm.Model, arguments: dict[str, object], words: list[str]) -> None:
     with pytest.raises(ValueError, match=".*".join(map(re.escape, words))):
         lz.sample_hmc(model=gaussian, progressbar=False, **arguments)  # type: ignore[arg-type]
+
+
+def test_a_model_in_the_place_of_draws(gaussian: pm.Model) -> None:
+    """Would catch a message that says what is wrong, and not how the call is written."""
+    with pytest.raises(TypeError, match=r"sample_hmc\(model=model\)"):
+        lz.sample_hmc(gaussian)  # type: ignore[arg-type]
