@@ -16,7 +16,7 @@ from pymc_logz.choosing.second_opinion import (
     with_second_opinion,
 )
 from pymc_logz.estimators import importance_log_z
-from pymc_logz.graphs.functions import function_for
+from pymc_logz.graphs.functions import cheaply_compiled
 from pymc_logz.hais.directions import of_weights
 from pymc_logz.hais.results import exact_estimate
 from pymc_logz.hais.sampling import sample_hais
@@ -212,11 +212,11 @@ def _of_model(
         check_known("evidence", sample_hais, kwargs)
         found = sample_hais(model=model, **how._asdict(), **kwargs)
         return chosen_by(found, "hais", "an energy made of bits was given, which block Gibbs moves")
-    if not (model.free_RVs or exact_observations(model)):
-        check_known("evidence", sample_hais, kwargs)
-        return chosen_by(_without_unknowns(model), "exact", "the model has no free variables")
     if exact_observations(model):
         found = _constrained(model, how, kwargs)
+    elif not model.free_RVs:
+        check_known("evidence", sample_hais, kwargs)
+        return chosen_by(_without_unknowns(model), "exact", "the model has no free variables")
     else:
         check_known("evidence", sample_hais, kwargs)
         found = sample_hais(model=model, **how._asdict(), **{"sum_out": None, **kwargs})
@@ -236,8 +236,8 @@ def _of_model(
 def _without_unknowns(model: pm.Model) -> xr.DataTree:
     """Log Z of a model without free variables, as a point null is: its log likelihood."""
     check_model(model, fixed=True)
-    log_z = float(function_for([], model.datalogp, mode="FAST_COMPILE")())
-    group = evidence_dataset([exact_estimate(log_z)], {"prior_finite_share": 1.0})
+    [log_z] = cheaply_compiled([], [model.datalogp])()
+    group = evidence_dataset([exact_estimate(float(log_z))], {"prior_finite_share": 1.0})
     return make_tree({"evidence": group, **data_datasets(model)}, {"method": "exact"}, kinds.EXACT)
 
 

@@ -11,7 +11,7 @@ import xarray as xr
 from pymc_logz.choosing.evidence import evidence
 from pymc_logz.errors import noting_interrupts, warn
 from pymc_logz.long_runs.workers import Workers
-from pymc_logz.models.context import is_model
+from pymc_logz.models.context import is_model, pymc_model_of
 from pymc_logz.models.exact import exact_observations
 from pymc_logz.models.guards import check_model
 from pymc_logz.runners.progress import progress_bar, report_count
@@ -181,7 +181,7 @@ def _check_models(models: Any) -> None:
         raise TypeError(f"models is of type {kind}; give PyMC models by name, in a dict")
     for name, model in models.items():
         if not exact_observations(model):
-            naming(name, partial(check_model, model, integers=True, fixed=True))
+            naming(name, partial(check_model, pymc_model_of(model), integers=True, fixed=True))
 
 
 def _within(

@@ -26,7 +26,6 @@ from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.paths.geometric import no_draws
 from pymc_logz.runners.moves_of_rows import MovesOfRows, Work
-from pymc_logz.runners.temper import TemperBlock
 
 
 def check_executor(executor: Any) -> None:
@@ -199,8 +198,7 @@ def _reduced_moves(moves: MovesOfRows) -> tuple[Any, ...]:
     path = moves.given_path
     key = (Part, type(moves), *moves.settings, moves.n_rows, moves.most_rows)
     part = path.made_once(key, lambda: Part(_bare(moves)))
-    # walkers at beta = 0 are drawn afresh
-    draws = path.sample_reference if isinstance(moves, TemperBlock) else no_draws
+    draws = path.sample_reference if moves.draws_reference else no_draws
     pairs = enumerate(zip(path.values, part.thing.given_path.values, strict=True))
     return _along, (part, {i: new for i, (new, old) in pairs if not _same(new, old)}, draws)
 

@@ -247,17 +247,14 @@ def _is_missed(there: np.ndarray, own: np.ndarray, log_z: float) -> bool:
     return bool(np.any((there > own + 3.0) & (there > log_z - 5.0)))
 
 
-def _are_apart(
-    parts: Conditionals, found: Modes, usual: Modes, low: float = 30.0, lower: float = 10.0
-) -> np.ndarray:
+def _are_apart(parts: Conditionals, found: Modes, usual: Modes) -> np.ndarray:
     """Which conditional modes are not the usual ones of these settings, and count.
 
-    They do not where they are ``lower`` than the usual one by so many nats, nor at settings that
-    are so ``low`` below the likeliest of all.
+    They do within 10 nats of the usual one, where the setting is within 30 of the likeliest.
     """
     factors = parts.matrices.factors(usual.precision)
     distance = np.linalg.norm(factors.whitened(found.inner - usual.inner), axis=1)
-    least = np.maximum(usual.log_marginal - lower, found.log_marginal.max() - low)
+    least = np.maximum(usual.log_marginal - 10.0, found.log_marginal.max() - 30.0)
     with np.errstate(invalid="ignore"):
         return (distance > APART) & (found.log_marginal > least)
 

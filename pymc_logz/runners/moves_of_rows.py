@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -92,6 +92,8 @@ class MovesOfRows:
     """Data that rows bring along, shape (n, D), if any."""
     at_hand: tuple[Arguments, Arguments] = field(default=([], []), repr=False)
     """What all calls have been given, and the same where the function computes."""
+    draws_reference: ClassVar[bool] = False
+    """Whether the moves need draws of the reference."""
 
     def __post_init__(self) -> None:
         n_dims = self.given_path.n_dims

@@ -133,6 +133,8 @@ class TemperBlock(MovesOfRows):
     row have all K levels among them, and neighbours swap theirs.
     """
 
+    draws_reference = True
+
     def __init__(
         self, block: Block, n_levels: int, n_walkers: int, exchange: str = "gibbs"
     ) -> None:
