@@ -301,8 +301,10 @@ def sample_hmc(
             block.compile()
         watch.end("compile_time")
         rows = prepared.prior(rngs.pilot, RunSettings.pilot_rows)
-        check_start(prepared, block, rows)
-        stages = run_pilot(block, rows, rngs.pilot, own)
+        within = check_start(prepared, block, rows, rngs.pilot)
+        if within is not None:
+            rows = np.resize(within, rows.shape)
+        stages = run_pilot(block, rows, rngs.pilot, own, stays_within=within is not None)
         moving = Chains(block, stages, settings, rngs.run)
         moving.tune(tune, report_count(f"Tuning {chains} chains", tune))
         watch.end("tuning_time", block.work)

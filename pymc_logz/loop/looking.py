@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import xarray as xr
@@ -9,6 +10,7 @@ import xarray as xr
 from pymc_logz.errors import PilotError
 from pymc_logz.models.context import n_affordable
 from pymc_logz.models.flat import unconstrain
+from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.funnels import Funnel
 from pymc_logz.pilot.exchanges import reordered
 from pymc_logz.pilot.population import ROWS_TO_CORRELATE, Stages, run_pilot
@@ -51,10 +53,19 @@ class Look(Moving):
 
 def given_reference(
     target: Target, settings: RunSettings, rng: np.random.Generator
+) -> tuple[Reference | None, np.ndarray | None]:
+    """What the path starts from, None where that is to be learned; and rows of positive likelihood.
+
+    These are there only where it is zero at nearly all of the prior.
+    """
+    prepared, block = target.prepared, target.block
+    within = check_start(prepared, block, prepared.prior(rng, block.n_rows), rng)
+    return _given(prepared, settings.reference_asked, rng), within
+
+
+def _given(
+    prepared: Prepared, asked: str | xr.DataTree, rng: np.random.Generator
 ) -> Reference | None:
-    """What the path starts from, where that is not to be learned; None where it is."""
-    prepared, block, asked = target.prepared, target.block, settings.reference_asked
-    check_start(prepared, block, prepared.prior(rng, block.n_rows))
     if prepared.flat.sites:
         return OF_INTEGERS
     if isinstance(asked, xr.DataTree):
@@ -73,26 +84,39 @@ def given_reference(
 
 
 def look_around(
-    target: Target, settings: RunSettings, rng: np.random.Generator, *, even: bool = True
+    target: Target,
+    settings: RunSettings,
+    rng: np.random.Generator,
+    within: np.ndarray | None = None,
+    *,
+    even: bool = True,
 ) -> Look:
     """Rows of the prior that walk to the posterior, once more where they are in a funnel.
+
+    They are those ``within`` the support of the likelihood, if these were looked for.
 
     The narrow end of a funnel is where rows that move in it as it is do not get; ``even`` false
     leaves them there. Rows are in all orders of entries that may be exchanged.
     """
     prepared, block = target.prepared, target.block
     start = prepared.prior(rng, n_affordable(prepared.flat, block.n_rows, AT_ONCE))
+    if within is not None:
+        start = rng.permutation(np.resize(within, start.shape))
     n_rows = int(np.clip(ROWS_TO_CORRELATE * prepared.n_dims, *N_ROWS))
-    found = Look(run_pilot(block, start, rng, settings, n_target_rows=n_rows), block, None)
+    walk = partial(run_pilot, n_target_rows=n_rows, stays_within=within is not None)
+    found = Look(walk(block, start, rng, settings), block, None)
     if even and (funnel := funnel_of(prepared, found.position, rng)) is not None:
         moved = Reference("prior", "", funnel=funnel).start(block)
-        start = moved.path.sample_reference(rng, len(start))
+        fresh = moved.path.sample_reference(rng, len(start))
+        start = fresh if within is None else funnel.whitened(start)
         # coordinates that make the way longer are not those of the funnel
-        limits = {"n_target_rows": n_rows, "max_stages": len(found.stages.betas)}
+        most = len(found.stages.betas)
         with suppress(PilotError):
-            whitened = Look(run_pilot(moved, start, rng, settings, **limits), moved, funnel)
+            whitened = Look(walk(moved, start, rng, settings, max_stages=most), moved, funnel)
             # a funnel that few rows show may not be one
             if not found.stages.exceeds(*whitened.stages.islands_log_z()):
                 found = whitened
     rows = reordered(found.walked, prepared.flat.columns_by_name, found.position, rng)
-    return replace(found, stages=replace(found.stages, rows=rows))
+    stages = replace(found.stages, rows=rows)
+    # islands that share rows tell no log Z
+    return replace(found, stages=stages if within is None else replace(stages, log_z=None))

@@ -99,7 +99,7 @@ def plan_run(
     ran; ``direct`` whether rows may be weighted without a path.
     """
     target = Target(prepared, block)
-    given = given_reference(target, settings, rng)
+    given, within = given_reference(target, settings, rng)
     if given is not None:
         moved = given.start(block)
         start = moved.path.sample_reference(rng, n_followed(block))
@@ -109,7 +109,7 @@ def plan_run(
     found = [] if was_nested else planner.nested(is_doubted=tried is not None)
     if isinstance(found, Planned):
         return found
-    look = look_around(target, settings, rng)
+    look = look_around(target, settings, rng, within)
     cheaper = BRIDGE if block.follows_whole_gradient else ""
     with line("Fitting a reference, looking for modes", cheaper):
         search = searched(target, look, settings, rng, tried, found)
@@ -342,10 +342,10 @@ def look(
     With ``blended`` also a blend that needs no path, if there is one, to hold a run against.
     """
     target = Target(prepared, block)
-    given = given_reference(target, settings, rng)
+    given, within = given_reference(target, settings, rng)
     if given is not None:
         return None, replace(given, funnel=None), None
-    seen = look_around(target, settings, rng, even=False)
+    seen = look_around(target, settings, rng, within, even=False)
     search = searched(target, seen, settings, rng, alone=True)
     blend, [own] = None, rng.spawn(1)
     if blended:  # a run is the same with it or without
@@ -357,7 +357,8 @@ def look(
 def blend_from_prior(prepared: Prepared, block: Block, rng: np.random.Generator) -> Blend | None:
     """A blend that needs no path, if there is one, from rows of the prior that moved by a block."""
     target, settings = Target(prepared, block), RunSettings()
-    if given_reference(target, settings, rng) is not None:
+    given, within = given_reference(target, settings, rng)
+    if given is not None:
         return None
-    seen = look_around(target, settings, rng, even=False)
+    seen = look_around(target, settings, rng, within, even=False)
     return Planner(target, settings, rng).held_against(seen)

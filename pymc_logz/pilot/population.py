@@ -276,12 +276,14 @@ def run_pilot(
     *,
     n_target_rows: int = 0,
     max_stages: int = 500,
+    stays_within: bool = False,
 ) -> Stages:
     """Walk a resampled population from the reference to the target.
 
     It starts at draws of the reference, shape (n, d), and makes at most ``settings.tune`` moves at
     each stage: rows move on when they are no longer where they were. At beta = 1 ``n_target_rows``
-    rows are kept, from as many blocks of moves as it takes.
+    rows are kept, from as many blocks of moves as it takes. Rows that are where the likelihood is
+    positive, and are to stay there, have log Z of the prior that is left.
 
     Raises
     ------
@@ -289,7 +291,7 @@ def run_pilot(
         If beta = 1 is out of reach.
     """
     population, beta = Population.at(block, start, rng, settings.target_accept), 0.0
-    population.settle(beta, settings.tune)
+    population.settle(float(np.finfo(float).tiny) if stays_within else beta, settings.tune)
     stages = [population.stage(beta)]
     while beta < 1.0:
         log_ratio = population.log_ratio.reshape(population.n_parts, -1)

@@ -7,14 +7,14 @@ import numpy as np
 
 from pymc_logz.errors import ImproperPriorError, ModelError, says_if_interrupted, warn
 from pymc_logz.kernels.hamiltonian import outside, walls_of
-from pymc_logz.models.context import check_infinite, describe_row, not_finite
+from pymc_logz.models.context import check_infinite, describe_row, n_affordable, not_finite
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.models.prior import FARTHEST, PriorDraws
 from pymc_logz.paths.elliptical import INFLATION, Clusters, check_enough, fitted_clusters
 from pymc_logz.paths.funnels import Funnel, fitted_funnel
 from pymc_logz.paths.geometric import DrawRows
 from pymc_logz.paths.mixture import Mixture, leaving
-from pymc_logz.references.blend import Moving
+from pymc_logz.references.blend import AT_ONCE, Moving
 from pymc_logz.runners.block import Block
 from pymc_logz.weights import NEGLIGIBLE
 
@@ -165,8 +165,19 @@ def components_in_words(n: int) -> str:
 
 
 @says_if_interrupted("draws of the reference were being looked at")
-def check_start(prepared: Prepared, block: Block, start: np.ndarray) -> None:
-    """Look at rows of the reference and their likelihood before anything is run on them."""
+def check_start(
+    prepared: Prepared,
+    block: Block,
+    start: np.ndarray,
+    rng: np.random.Generator | None = None,
+    fewest: int = 64,
+    most: int = 2**17,
+) -> np.ndarray | None:
+    """Look at rows of the reference and their likelihood before anything is run on them.
+
+    Where that is zero at all but a few, more are drawn from the prior by a generator, until it is
+    positive at the ``fewest`` that a population can start from; these are returned.
+    """
 
     def such_as(which: np.ndarray) -> str:
         return describe_row(prepared.flat, start[int(np.argmax(which))])
@@ -181,6 +192,13 @@ def check_start(prepared: Prepared, block: Block, start: np.ndarray) -> None:
         )
     _, log_ratio = block.densities(start)
     check_infinite(prepared.flat, start, log_ratio)
+    is_few = np.isfinite(log_ratio).sum() * AT_ONCE < fewest * len(start)
+    if is_few and rng is not None:
+        most = n_affordable(prepared.flat, len(start), most)
+        while len(start) < most and np.isfinite(log_ratio).sum() < fewest:
+            more = prepared.prior(rng, len(start))
+            start = np.concatenate([start, more])
+            log_ratio = np.concatenate([log_ratio, block.densities(more)[1]])
     if not np.any(np.isfinite(log_ratio)):
         raise ModelError(
             f"the log likelihood plus potentials is not finite at any of {len(start)} prior draws, "
@@ -196,6 +214,7 @@ def check_start(prepared: Prepared, block: Block, start: np.ndarray) -> None:
             f"such as {such_as(is_nan)}; NaN counts as a likelihood of zero. If "
             "that is not what is meant, guard the expression or restrict the prior"
         )
+    return start[np.isfinite(log_ratio)] if is_few and rng is not None else None
 
 
 def check_far_rows(

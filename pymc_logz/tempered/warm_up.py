@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp, softmax
 
+from pymc_logz.errors import PilotError
 from pymc_logz.estimators.draws import TemperedDraws
 from pymc_logz.estimators.tempering import rts_log_z
 from pymc_logz.kernels.base import Kernel
@@ -205,6 +206,11 @@ def run_rounds(
             draws = ladder.draws(part)
             share += level_share(draws) * portion / length
             moves += moves_by_level(part, ladder.n_levels)
+            if np.all(np.isneginf(draws.log_ratio)):
+                raise PilotError(
+                    "no walker found a likelihood that is not zero, as it is at nearly all of the "
+                    "prior: use pymc_logz.sample_hais, or a prior that is more often elsewhere"
+                )
             ladder = replace(ladder, log_z_hat=correct(draws))
         ladder = with_tuned_steps(ladder, block.kernel, moves[0], moves[1], target_accept)
         deviation = float(np.abs(share - np.exp(ladder.log_prior)).max() * ladder.n_levels)
