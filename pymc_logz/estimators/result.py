@@ -70,7 +70,7 @@ class LogZEstimate:
 
     def less(self, log_constant: float, error: float) -> "LogZEstimate":
         """The estimate without a factor of Z that is known up to an error, such as a prior's."""
-        if error == 0.0:
+        if log_constant == error == 0.0:
             return self
         mcse = float(np.hypot(self.mcse, error))
         return replace(self, log_z=self.log_z - log_constant, mcse=mcse)

@@ -116,8 +116,8 @@ def identity_of_model(flat: FlatModel) -> dict[str, Any]:
 
 
 def identity_of_any(model: "pm.Model") -> dict[str, Any]:
-    """The same of a model as it was written, also of one with exact observations."""
-    if not exact_observations(model):
+    """The same of a model as it was written, with exact observations or nothing free too."""
+    if model.free_RVs and not exact_observations(model):
         return identity_of_model(flatten_model(model, integers=True))
     outputs = [model.varlogp, model.datalogp]
     given = [var for var in graph_inputs(outputs) if isinstance(var, TensorSharedVariable)]

@@ -114,7 +114,7 @@ def _check_densities(keeper: Keeper, what: Any) -> None:
     """Refuse a model that has other log densities than when it was first run, but for noise."""
     models = what if isinstance(what, Mapping) else {"": getattr(what, "model", None)}
     for i, (name, model) in enumerate(models.items()):
-        if not is_model(model):
+        if not is_model(model) or not model.free_RVs:
             continue
         kept = keeper.read(f"{DENSITY}-{i}")
         rows, there = kept or (points_of(model), None)

@@ -118,6 +118,19 @@ def _keeps_shape(node: Apply, i: int) -> bool:
     return isinstance(node.op, ANY_VALUES)
 
 
+def with_places(model: pm.Model, names: Iterable[str]) -> pm.Model:
+    """The model for its log density alone, in which observed data have variables of their own.
+
+    PyMC has one constant for all that are equal: what takes the place of an observed 2.0 would take
+    that of every other 2.0 of the likelihood, too.
+    """
+    places = {model[name]: data_variable(model, name) for name in names}
+    fresh = {rv: place.type() for rv, place in places.items() if isinstance(place, Constant)}
+    opened: pm.Model = object.__new__(type(model))  # a copy of it has copies of all variables
+    vars(opened).update(vars(model), rvs_to_values={**model.rvs_to_values, **fresh})
+    return opened
+
+
 def data_variable(model: pm.Model, name: str) -> Variable:
     """Where data enter the model's graphs: a data container, or an observed variable's value."""
     var = model[name]
@@ -138,13 +151,13 @@ def own_data(model: pm.Model, name: str) -> np.ndarray:
 
 def symbolic_data(
     model: pm.Model, names: Iterable[str]
-) -> tuple[TensorVariable, dict[Variable, TensorVariable]]:
-    """A vector (D,) of all data of these names, and its parts by where they enter the graphs."""
-    places = {name: data_variable(model, name) for name in names}
-    shapes = [own_data(model, name).shape for name in places]
+) -> tuple[TensorVariable, dict[str, TensorVariable]]:
+    """A vector (D,) of all data of these names, and its parts by name."""
+    own = {name: own_data(model, name) for name in names}
+    shapes = [values.shape for values in own.values()]
     vector = pt.tensor("data", dtype="float64", shape=(sum(map(math.prod, shapes)),))
-    parts = zip(places.values(), split_vector(vector, shapes), strict=True)
-    return vector, {place: part.astype(place.dtype) for place, part in parts}
+    parts = zip(own, split_vector(vector, shapes), strict=True)
+    return vector, {name: part.astype(own[name].dtype) for name, part in parts}
 
 
 def split_vector(vector: TensorVariable, shapes: Iterable[tuple[int, ...]]) -> list[TensorVariable]:

@@ -21,7 +21,14 @@ from pymc_logz.errors import ModelError
 from pymc_logz.graphs.functions import Kept, cheaply_compiled
 from pymc_logz.graphs.host_calls import with_host_calls
 from pymc_logz.models.cache import KeptForModel, kept_for
-from pymc_logz.models.data_inputs import DataInputs, starting_point, symbolic_data, with_data_inputs
+from pymc_logz.models.data_inputs import (
+    DataInputs,
+    data_variable,
+    starting_point,
+    symbolic_data,
+    with_data_inputs,
+    with_places,
+)
 from pymc_logz.models.discrete import at_symbolic_row, columns_of, joined, sites_of
 from pymc_logz.models.exact import REMEDY, exact_observations
 from pymc_logz.models.guards import ONE_TURN, check_model, refuse_discrete
@@ -128,14 +135,15 @@ def _flat_graph(
             f"the free variables have no entries (their shapes are {shapes}), so there is nothing "
             "to integrate over, and log Z is the log likelihood: model.point_logps()"
         )
-    places = {model.rvs_to_values[model[name]]: value for name, value in stand_ins.items()}
+    opened = with_places(model, [*stand_ins, *data])
+    places = {data_variable(opened, name): value for name, value in stand_ins.items()}
     given = {
         place: pt.tensor(dtype=place.type.dtype, shape=value.shape)
         for place, value in places.items()
     }
     vector, parts = symbolic_data(model, data)
-    replaced = {**given, **parts}
-    densities = clone_replace([model.varlogp, model.datalogp], replaced, rebuild_strict=False)
+    replaced = {**given, **{data_variable(opened, name): parts[name] for name in data}}
+    densities = clone_replace([opened.varlogp, opened.datalogp], replaced, rebuild_strict=False)
     kept.bake_in(var for var in graph_inputs(densities) if isinstance(var, Constant))
     densities = [
         pt.as_tensor(rewrite_pregrad(density), allow_xtensor_conversion=True)

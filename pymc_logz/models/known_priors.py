@@ -19,6 +19,7 @@ from pytensor.graph.basic import Constant, Variable, equal_computations
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.linalg import Cholesky, MatrixInverse, SolveBase
 from pytensor.tensor.random import basic
+from scipy.special import gammaln
 
 from pymc_logz.models.discrete import SUPPORTS
 
@@ -109,13 +110,41 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def exact_transforms(model: pm.Model) -> dict[Any, Any]:
-    """Transforms of all free variables, some of which draw rather than transform a draw."""
+    """Transforms of all free variables, some of which draw, or sort, rather than take a draw."""
     return {
         rv: _Drawing(transform, rv.owner.op.ndims_params, DRAWN[type(rv.owner.op)])
         if type(rv.owner.op) in DRAWN and is_known(model, rv) and _may_round(rv)
+        else _Sorting(transform)
+        if _is_sorted(model, rv)
         else transform
         for rv, transform in model.rvs_to_transforms.items()
     }
+
+
+def log_share_in_order(model: pm.Model) -> float:
+    """Log share of the prior that is in order, where a transform takes that alone of like entries.
+
+    It is one of all orders.
+    """
+    lengths = [rv.type.shape for rv in model.free_RVs if _is_sorted(model, rv)]
+    return -float(sum(np.prod(shape[:-1]) * gammaln(shape[-1] + 1) for shape in lengths))
+
+
+def _is_sorted(model: pm.Model, rv: Any) -> bool:
+    """Whether entries of one distribution are to be in order."""
+    if type(model.rvs_to_transforms[rv]) is not Ordered or None in rv.type.shape:
+        return False
+    op = rv.owner.op
+    return (
+        is_known(model, rv) and op.ndim_supp == 0 and all(map(_is_alike, op.dist_params(rv.owner)))
+    )
+
+
+def _is_alike(parameter: Any) -> bool:
+    """Whether a parameter is the same for all entries in a row."""
+    if parameter.type.ndim == 0 or parameter.type.shape[-1] == 1:
+        return True
+    return isinstance(parameter, Constant) and not np.any(np.diff(parameter.data))
 
 
 def _may_round(rv: Any) -> bool:
@@ -148,6 +177,21 @@ class _Drawing:
         elif len(parameters) > 1:
             parameters = tuple(pt.broadcast_arrays(*parameters))
         return self.draw(*parameters)
+
+    def backward(self, value: Any, *inputs: Any) -> Any:
+        """What the transform makes of it."""
+        return self.transform.backward(value, *inputs)
+
+
+@dataclass(frozen=True)
+class _Sorting:
+    """A transform of what is in order, of draws that are put in order."""
+
+    transform: Any
+
+    def forward(self, value: Any, *inputs: Any) -> Any:
+        """The draw in order, in the unconstrained space."""
+        return self.transform.forward(pt.sort(value, axis=-1), *inputs)
 
     def backward(self, value: Any, *inputs: Any) -> Any:
         """What the transform makes of it."""

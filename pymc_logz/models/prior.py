@@ -22,7 +22,7 @@ from pymc_logz.errors import ImproperPriorError, warn
 from pymc_logz.graphs.functions import function_for
 from pymc_logz.models.cache import kept_for
 from pymc_logz.models.data_inputs import starting_point
-from pymc_logz.models.known_priors import exact_transforms
+from pymc_logz.models.known_priors import exact_transforms, log_share_in_order
 
 LEAST_FINITE = 1e-3
 """Fraction of the draws below which a transform and its prior hardly meet; and that may round to a
@@ -37,11 +37,11 @@ the model is refused."""
 class PriorDraws:
     """Exact draws of a model's prior as unconstrained rows, whatever ``initval`` says.
 
-    A draw that a transform cannot take (an unsorted draw of a variable with an extra ordered
-    transform, say) is drawn again: the rows are exact draws of the prior restricted to what the
-    transforms allow, with the normalising constant of the restricted prior. What merely rounds to a
-    bound, as draws of Beta(0.01, 0.01) do, is within it: most such priors are drawn from in the
-    unconstrained space (`pymc_logz.models.known_priors`), and of any other it may be next to none.
+    Draws of like entries that are to be in order are sorted, and whatever else a transform cannot
+    take is drawn again: the rows are exact draws of the prior restricted to what the transforms
+    allow, with the normalising constant of the restricted prior. What merely rounds to a bound, as
+    draws of Beta(0.01, 0.01) do, is within it: most such priors are drawn from in the unconstrained
+    space (`pymc_logz.models.known_priors`), and of any other it may be next to none.
     A prior that cannot be drawn from is an ImproperPriorError, at once if it is ``needed``, else at
     the first draw. ``columns`` are those of a row that are wanted.
     """
@@ -58,6 +58,7 @@ class PriorDraws:
         self._unbounded = np.repeat(bare, sizes)
         self.n_drawn = self.n_outside = self.n_rounded = 0
         self._log_share: tuple[float, float] | None = None
+        self._log_share_in_order = log_share_in_order(model)
         self._has_warned = False
         if needed and self.obstacle is not None:
             raise self.obstacle
@@ -74,8 +75,12 @@ class PriorDraws:
 
     @property
     def finite_share(self) -> float:
-        """Share of the draws that the transforms could take: 1 unless they restrict the prior."""
-        return 1.0 - self.n_outside / self.n_drawn if self.n_drawn else 1.0
+        """Share of the prior that the transforms can take: 1 unless they restrict it."""
+        return float(np.exp(self._log_share_in_order)) * (1.0 - self._share_outside)
+
+    @property
+    def _share_outside(self) -> float:
+        return self.n_outside / self.n_drawn if self.n_drawn else 0.0
 
     def log_share(self, rng: np.random.Generator | None = None) -> tuple[float, float]:
         """Log share of the prior that the transforms allow, and its error: 0 and 0 as a rule.
@@ -89,16 +94,15 @@ class PriorDraws:
             return self._log_share
         if self.obstacle is not None:
             warn(f"whether the priors integrate to one could not be checked: {self.obstacle}")
-            return 0.0, 0.0
+            return self._log_share_in_order, 0.0
         self(rng, 256)
         if self.n_outside or self.n_rounded:
             # an error of log Z of at most 0.01 for shares above 0.4
             self(rng, 2**14 if self.vectorized else 2**10)
-        if not self.n_outside:
-            return 0.0, 0.0
         self.warn_of_share()
-        share = self.finite_share
-        return float(np.log(share)), float(np.sqrt((1 - share) / (share * self.n_drawn)))
+        outside = self._share_outside
+        error = float(np.sqrt(outside / ((1 - outside) * max(1, self.n_drawn))))
+        return self._log_share_in_order + float(np.log1p(-outside)), error
 
     def warn_of_share(self) -> None:
         """Say once that transforms restrict the prior, if those draws that were made tell so."""
@@ -132,7 +136,7 @@ class PriorDraws:
             self._check_rounded(rows)
             kept.append(rows[finite])
             n_kept, n_drawn = n_kept + int(finite.sum()), n_drawn + n_next
-            if self.finite_share < LEAST_FINITE and self.n_drawn >= 1000:
+            if self._share_outside > 1.0 - LEAST_FINITE and self.n_drawn >= 1000:
                 raise ImproperPriorError(
                     f"only {self.n_drawn - self.n_outside} of {self.n_drawn} prior draws fall "
                     "inside what the transforms allow; change the prior so that it agrees with its "

@@ -11,7 +11,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.shape import Shape, Shape_i
 
 from pymc_logz.errors import ModelError
-from pymc_logz.models.data_inputs import data_variable, own_data
+from pymc_logz.models.data_inputs import data_variable, own_data, with_places
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -81,9 +81,10 @@ def _check_names(model: "pm.Model", names: list[str]) -> None:
                 f"data[{name!r}] is {what}; allowed are names of data of the model: "
                 f"{_allowed(model)}. Wrap what differs from row to row in pm.Data"
             )
-    prior = _read_by([model.varlogp, *model.free_RVs])
-    likelihood = _read_by([model.datalogp])
-    places = {name: data_variable(model, name) for name in names}
+    opened = with_places(model, names)
+    prior = _read_by([opened.varlogp, *model.free_RVs])
+    likelihood = _read_by([opened.datalogp])
+    places = {name: data_variable(opened, name) for name in names}
     for name, place in places.items():
         if place in prior:
             raise ModelError(

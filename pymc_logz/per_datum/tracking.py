@@ -321,9 +321,13 @@ class LogZTracker:
         n = self.settings.walkers
         mcse = np.sqrt(n / (n - 1) * (self._influence**2).sum(axis=0))
         tracked, doubts = self._tracked(curve, log_z[-1], mcse[-1])
+        # walkers that a jump has left behind mislead both alike
+        alone, is_misled = curve.estimate, self._lost > curve.mcse[-1]
+        if is_misled and alone.status == "ok":
+            alone = replace(alone, status="low_weight_ess")
         moment = Moment(
             tracked=tracked,
-            alone=curve.estimate,
+            alone=alone,
             log_z=log_z,
             mcse=mcse,
             occupancy=level_share(draws),

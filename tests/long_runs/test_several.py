@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytest
+from scipy import stats
 from support.executors import Sends
 from support.long_runs import differing, numbers_of
 
@@ -292,3 +293,14 @@ def test_models_with_exact_observations_are_kept_too(tmp_path: Path) -> None:
         pm.set_data({"seen": 2.0})
     with pytest.raises(lz.CheckpointError, match="'data' 'seen'"):
         lz.evidence_of_models({"it": simulator}, **options)
+
+
+def test_a_point_null_is_kept_too(tmp_path: Path) -> None:
+    """Would catch a refusal of a model without free variables, or one taken for another."""
+    pytest.importorskip("zarr", reason="checkpoints need Zarr")
+    options = {"random_seed": 2, "progressbar": False, "checkpoint": tmp_path / "models.zarr"}
+    for _ in range(2):
+        null = lz.evidence_of_models({"null": pm.do(coin(20.0), {"p": 0.5})}, **options)["null"]
+        assert float(null["evidence"]["log_z"][0]) == pytest.approx(stats.binom(20, 0.5).logpmf(14))
+    with pytest.raises(lz.CheckpointError, match="model 'null'"):
+        lz.evidence_of_models({"null": pm.do(coin(20.0), {"p": 0.6})}, **options)

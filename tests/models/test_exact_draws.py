@@ -182,14 +182,25 @@ def test_what_a_transform_forbids_is_no_rounding() -> None:
     assert prior.n_rounded == 0
 
 
-def test_share_of_ordered_entries() -> None:
-    """Catches a share of draws in order that is not 1 / d!, and one that changes between calls."""
-    prior = PriorDraws(model_of(lambda: pm.Normal("x", shape=4, transform=ORDERED)))
+@pytest.mark.parametrize("k", [4, 12])
+def test_share_of_ordered_entries(k: int) -> None:
+    """Catches a share of like entries in order that is not 1 / k!, or draws that are not sorted."""
+    prior = PriorDraws(model_of(lambda: pm.Normal("x", shape=(2, k), transform=ORDERED)))
+    with pytest.warns(UserWarning, match="transforms take only"):
+        assert prior.log_share() == pytest.approx((-2 * gammaln(k + 1), 0.0))
+    rows = prior(np.random.default_rng(1), 4096)
+    # given that they are in order, the first is the least of all
+    least = np.random.default_rng(2).normal(size=(4096, k)).min(axis=1)
+    assert stats.ks_2samp(rows[:, 0], least).pvalue > 1e-4
+
+
+def test_share_of_entries_in_order_that_are_not_alike() -> None:
+    """Catches draws that are sorted where entries differ, which changes their distribution."""
+    means = np.array([0.0, 1.0])
+    prior = PriorDraws(model_of(lambda: pm.Normal("x", means, 1, shape=2, transform=ORDERED)))
     with pytest.warns(UserWarning, match="transforms take only"):
         log_share, error = prior.log_share()
-    assert abs(log_share + np.log(24)) < 4 * error < 0.05
+    assert abs(log_share - stats.norm.logcdf(np.sqrt(0.5))) < 4 * error < 0.05
     assert prior.log_share() == (log_share, error)
-    rows = prior(np.random.default_rng(1), 4096)
-    # given that they are in order, the first is the least of four
-    least = np.random.default_rng(2).normal(size=(4096, 4)).min(axis=1)
-    assert stats.ks_2samp(rows[:, 0], least).pvalue > 1e-4
+    rows, draws = prior(np.random.default_rng(1), 4096), make_rng().normal(means, 1, (8192, 2))
+    assert stats.ks_2samp(rows[:, 0], draws[np.diff(draws)[:, 0] > 0, 0]).pvalue > 1e-4

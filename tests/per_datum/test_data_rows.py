@@ -4,8 +4,10 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytest
 import xarray as xr
+from scipy import stats
 from support import latent_models as latent
 
 import pymc_logz as lz
@@ -105,3 +107,21 @@ def test_shapes_of_latent_variables_may_follow_the_shape_of_a_datum() -> None:
         pm.Normal("y", noise, 0.5, observed=x, dims="obs")
     rows = read_data_rows(model, {"x": np.ones((3, 4))})
     assert flatten_model(model, data=rows.names).n_dims == 4
+
+
+@pytest.mark.parametrize("own", [2.0, 0.37])
+def test_data_stand_in_for_what_was_observed_alone(own: float) -> None:
+    """Would catch a number of the likelihood that changes with data, as it equals the model's own.
+
+    PyMC has one constant for all that are equal.
+    """
+    with pm.Model() as model:
+        z = pm.Normal("z")
+        pm.Normal("y", 2.0 * z, 1.0, observed=own)
+    assert read_data_rows(model, {"y": np.array([0.5])}).names == ("y",)
+    stands_in = flatten_model(model, {"y": np.array(0.5)})
+    brought = flatten_model(model, data=["y"])
+    for flat, more in ((stands_in, [stands_in.inputs[0]]), (brought, [brought.data])):
+        at = pytensor.function([flat.point, *more], flat.log_ratio, mode="FAST_COMPILE")
+        given = 0.5 if more[0].ndim == 0 else [0.5]
+        assert at([1.0], given) == pytest.approx(stats.norm.logpdf(0.5, 2.0, 1.0))
