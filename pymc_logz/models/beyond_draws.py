@@ -112,7 +112,7 @@ def _moved(
 def growing_tail(
     densities: Densities,
     rows: np.ndarray,
-    transformed: np.ndarray,
+    bends: np.ndarray,
     rng: np.random.Generator,
     looked_at: np.ndarray,
 ) -> int | None:
@@ -123,8 +123,8 @@ def growing_tail(
     a sixteenth of a standard deviation to 2,048, as the likelihood grows, and the mass there is
     like that nearby, Z is infinite or nearly so. A line may also end where a transformed variable
     rounds to zero. What grows only on a curve, such as a scale that goes to zero together with a
-    residual, no such line follows. ``rows`` are draws of the posterior, ``transformed`` says which
-    dimensions have a transform, and no line leads through discrete values.
+    residual, no such line follows. ``rows`` are draws of the posterior, ``bends`` says which
+    dimensions have a transform that is not linear, and no line leads through discrete values.
     """
     if not looked_at.size:
         return None
@@ -141,7 +141,7 @@ def growing_tail(
     target, ratio = _along(points, densities)
     for k, dimension in enumerate(looked_at):
         # a transformed variable rounds to zero or infinity by then
-        rounds = np.abs(points[k, ..., dimension]) > (700.0 if transformed[dimension] else np.inf)
+        rounds = np.abs(points[k, ..., dimension]) > (700.0 if bends[dimension] else np.inf)
         for lines in zip(target[k], ratio[k], rounds, strict=True):  # to either side
             if np.mean([_grows(*line) for line in zip(*lines, strict=True)]) > 0.25:
                 return int(dimension)

@@ -8,8 +8,10 @@ import pytest
 from support.checks import make_rng
 
 import pymc_logz as lz
-from pymc_logz.checks.tails import _pole_doubts
+from pymc_logz.checks.tails import _pole_doubts, tail_doubts
 from pymc_logz.models.beyond_draws import growing_tail
+from pymc_logz.models.density import RowDensity
+from pymc_logz.models.flat import flatten_model
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:the model has potentials"),
@@ -113,3 +115,14 @@ def test_draws_that_are_all_where_a_scale_rounds_to_zero(
     assert (
         growing_tail(densities, log_scale, np.array([transformed]), rng, np.arange(1)) == dimension
     )
+
+
+def test_large_values_that_sum_to_zero_have_no_end() -> None:
+    """Would catch `maybe_infinite` where a unit is small: their transform is linear."""
+    with pm.Model() as model:
+        x = pm.ZeroSumNormal("x", 3000.0, shape=3)
+        pm.Normal("y", x, 300.0, observed=[2000.0, 1000.0, -3000.0])
+    flat, rng = flatten_model(model), make_rng("small unit")
+    rows = rng.normal([3000.0, 2000.0], 100.0, size=(500, 2))
+    density = RowDensity(flat, {"mode": "FAST_COMPILE"})
+    assert tail_doubts(flat, density, rows, rng) == []
