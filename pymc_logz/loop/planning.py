@@ -42,6 +42,7 @@ from pymc_logz.references.blend import Blend, Part, Prior, Target
 from pymc_logz.references.conditional import has_conditional_normals
 from pymc_logz.references.marginal_peaks import Start, highest_marginal, looked_wider
 from pymc_logz.references.matrices import Bands
+from pymc_logz.references.modes import MAX_DIMS
 from pymc_logz.references.nested import OF_NESTED, conditional_at_peak, has_one_mode, nested_laplace
 from pymc_logz.references.reference import Reference
 from pymc_logz.runners.block import Block
@@ -291,7 +292,12 @@ class Planner:
                 planned = None if is_banded else self.at_peak(start)
                 return planned or []
         reference, part, ends = found
-        if ends is not None and (planned := self.of_parts([part])) is not None:
+        planned = None if ends is None else self.of_parts([part])
+        is_uneven = planned is None or planned.blend is None or planned.blend.tries > 2
+        if is_uneven and not is_banded and start.parts.inner.size <= MAX_DIMS:
+            # at an end of the few that the map does not follow each row has its own mode
+            planned = self.at_peak(start) or planned
+        if planned is not None:
             return planned
         moved = reference.start(block)
         rows = moved.path.sample_reference(rng, block.n_rows)
