@@ -189,9 +189,10 @@ def sample_hmc(
 
     It is what one wants for hundreds or thousands of short chains on JAX: a step of all of them is
     one call. A small population is first annealed from the prior to the posterior, as the pilot of
-    `sample_hais`, and the chains start there. While tuning, a step size that all chains share
-    follows the moving average of their acceptance rate (times 1.02 above ``target_accept``, times
-    0.98 below), and length scales come from where the chains are; then both are frozen.
+    `sample_hais`, and the chains start there: a mode much narrower than others may have none of
+    its rows, which nothing tells. While tuning, a step size that all chains share follows the
+    moving average of their acceptance rate (times 1.02 above ``target_accept``, times 0.98 below),
+    and length scales come from where the chains are; then both are frozen.
 
     Chains of a superchain start at the same point. Whether they have forgotten it is what nested
     R-hat tells, which needs no long chains: see the attribute ``rhat_nested`` of ``sample_stats``.

@@ -176,10 +176,16 @@ def evidence_of_models(
 
 def _check_models(models: Any) -> None:
     """Raise for what are not models, or for one without a log Z, before others are run."""
-    if not isinstance(models, Mapping) or not all(map(is_model, models.values())):
+    if not isinstance(models, Mapping):
         kind = type(models).__name__
         raise TypeError(f"models is of type {kind}; give PyMC models by name, in a dict")
     for name, model in models.items():
+        if not is_model(model):
+            kind = type(model).__name__
+            raise TypeError(
+                f"models[{name!r}] is of type {kind}; give PyMC models, and whatever else has a "
+                "log Z to pymc_logz.evidence, whose trees pymc_logz.compare_evidence takes too"
+            )
         if not exact_observations(model):
             naming(name, partial(check_model, pymc_model_of(model), integers=True, fixed=True))
 
