@@ -1,7 +1,6 @@
 """What the tails of a target say against its log Z."""
 
 import numpy as np
-from pymc.distributions.transforms import ZeroSumTransform
 
 from pymc_logz.models.beyond_draws import Densities, growing_tail
 from pymc_logz.models.flat import FlatModel
@@ -16,9 +15,7 @@ def tail_doubts(
 
     ``densities`` are log prior and log likelihood of rows (n, d), here draws.
     """
-    ways = {str(rv.name): way for rv, way in flat.model.rvs_to_transforms.items()}
-    bends = [not isinstance(ways[owner], ZeroSumTransform | None) for owner in flat.owners]
-    found = growing_tail(densities, rows, np.array(bends), rng, flat.continuous)
+    found = growing_tail(densities, rows, flat.bends, rng, flat.continuous)
     if found is None:
         return [] if flat.sites else _pole_doubts(densities, rows)
     reason = (

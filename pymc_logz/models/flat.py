@@ -10,6 +10,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import xarray as xr
+from pymc.distributions.transforms import ZeroSumTransform
 from pymc.pytensorf import replace_vars_in_graphs, rewrite_pregrad
 from pytensor.graph.basic import Constant
 from pytensor.graph.replace import clone_replace, vectorize_graph
@@ -81,6 +82,12 @@ class FlatModel:
         variable = {var.name: str(rv.name) for rv, var in self.model.rvs_to_values.items()}
         columns = self.columns_by_name.items()
         return tuple(variable[value] for value, own in columns for _ in range(own.size))
+
+    @property
+    def bends(self) -> np.ndarray:
+        """Whether each entry of a row has a transform that is not linear, shape (d,)."""
+        ways = {str(rv.name): way for rv, way in self.model.rvs_to_transforms.items()}
+        return np.array([not isinstance(ways[one], ZeroSumTransform | None) for one in self.owners])
 
     def log_turns(self, rows: np.ndarray) -> np.ndarray:
         """Log Jacobian, of rows (..., d), that PyMC's own values of angles of `ONE_TURN` lack."""
