@@ -1,10 +1,12 @@
 """Effects that are not normal given the rest: counts, proportions, sparse ones, factors, curves."""
 
+from itertools import product
+
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from scipy import stats
-from scipy.special import gammaln, log_expit, logsumexp
+from scipy.special import betaln, expit, gammaln, log_expit, logsumexp
 
 from generated import scales
 from generated.cases import Drawn, family, one_of
@@ -244,3 +246,40 @@ def smooth_curve(rng: np.random.Generator) -> Drawn:
 
     log_z, accuracy = box_log_integral(log_f, (-9.0, 9.0), (-9.0, 9.0), (-8.0, 2.5), nodes=96)
     return Drawn(build, 3, log_z, accuracy, {"n": n})
+
+
+@family
+def heritability(rng: np.random.Generator) -> Drawn:
+    """Values that relatives share, and a rest: either may have next to none of the spread."""
+    n, families = int(rng.integers(6, 33)), int(rng.integers(2, 6))
+    share, shapes = one_of(rng, 0.02, 0.4, 0.9), one_of(rng, (1.0, 1.0), (0.5, 0.5))
+    spread = one_of(rng, scales.half_cauchy, scales.half_normal)(2.0)
+    kin = 0.5 * np.eye(n) + 0.5 * np.equal(*np.meshgrid(*[np.arange(n) % families] * 2))
+    root = np.linalg.cholesky(kin)
+    y = np.sqrt(share) * root @ rng.normal(size=n) + np.sqrt(1 - share) * rng.normal(size=n)
+
+    def build() -> pm.Model:
+        with pm.Model() as model:
+            mean, h2, sd = pm.Normal("mean", 0, 10), pm.Beta("h2", *shapes), spread.add("sd")
+            value = pm.MvNormal("value", np.zeros(n), chol=sd * pt.sqrt(h2) * root)
+            pm.Normal("y", mean + value, sd * pt.sqrt(1 - h2), observed=pm.Data("data", y))
+        return model
+
+    size, turn = np.linalg.eigh(kin)
+    ones, target = turn.T @ np.ones(n), turn.T @ y
+
+    def log_f(odds, log_sd):
+        """Log density of the log odds of the share and of the log of the spread."""
+        h2, rest, variance = expit(odds)[..., None], expit(-odds)[..., None], np.exp(2 * log_sd)
+        own = h2 * size + rest
+        weights = [(a * b / own).sum(-1) for a, b in product((target, ones), repeat=2)]
+        more = 100 * weights[3] / variance
+        square = weights[0] - weights[1] ** 2 / weights[3] * more / (1 + more)
+        log_det = np.log1p(more) + np.log(own).sum(-1) + n * (2 * log_sd + LOG_2PI)
+        a, b = shapes
+        prior = a * log_expit(odds) + b * log_expit(-odds) - betaln(a, b)
+        return prior + spread.log_density(log_sd) - 0.5 * (square / variance + log_det)
+
+    log_z, accuracy = box_log_integral(log_f, (-40.0, 40.0), (-9.0, 15.0), nodes=320)
+    about = {"n": n, "families": families, "share": share, "shapes": shapes}
+    return Drawn(build, n + 3, log_z, accuracy, about | {"spread": spread.about})

@@ -374,3 +374,26 @@ def test_ratio_given_what_divides() -> None:
     seen -= stats.norm.logpdf(0, 0, sd / np.sqrt(y.size))
     found, _ = box_log_integral(log_f, (-30.0, 3.0))
     assert found + seen == pytest.approx(case.log_z, abs=1e-6)
+
+
+def test_heritability_with_values_summed_out() -> None:
+    """Would catch a wrong covariance of relatives, or a wrong constant, by one normal of all."""
+    case = generate("heritability", 5)
+    model, about = case.build(), case.about
+    [observed] = model.observed_RVs
+    y, n = model.rvs_to_values[observed].eval(), about["n"]
+    family = np.arange(n) % about["families"]
+    kin = 0.5 * np.eye(n) + 0.5 * (family[:, None] == family)
+    spread = scales.half_cauchy if "Cauchy" in about["spread"] else scales.half_normal
+
+    def log_f(odds, log_sd):
+        h2, variance = np.broadcast_arrays(1 / (1 + np.exp(-odds)), np.exp(2 * log_sd))
+        whole = h2[..., None, None] * kin + (1 - h2[..., None, None]) * np.eye(n)
+        covariance = variance[..., None, None] * whole + 100.0
+        solved = np.linalg.solve(covariance, np.tile(y[:, None], (*h2.shape, 1, 1)))[..., 0]
+        log_p = -0.5 * ((y * solved).sum(-1) + np.linalg.slogdet(2 * np.pi * covariance)[1])
+        prior = stats.beta(*about["shapes"]).logpdf(h2) + np.log(h2 * (1 - h2))
+        return log_p + prior + spread(2.0).log_density(log_sd)
+
+    found, _ = box_log_integral(log_f, (-25.0, 25.0), (-9.0, 9.0), nodes=100)
+    assert found == pytest.approx(case.log_z, abs=2e-3)
