@@ -99,16 +99,20 @@ def look_around(
     leaves them there. Rows are in all orders of entries that may be exchanged.
     """
     prepared, block = target.prepared, target.block
-    start = prepared.prior(rng, n_affordable(prepared.flat, block.n_rows, AT_ONCE))
-    if within is not None:
-        start = rng.permutation(np.resize(within, start.shape))
+    n_start = n_affordable(prepared.flat, block.n_rows, AT_ONCE)
+    if within is None:
+        start = prepared.prior(rng, n_start)
+    else:
+        start = rng.permutation(np.resize(within, (n_start, prepared.n_dims)))
     n_rows = int(np.clip(ROWS_TO_CORRELATE * prepared.n_dims, *N_ROWS))
     walk = partial(run_pilot, n_target_rows=n_rows, stays_within=within is not None)
     found = Look(walk(block, start, rng, settings), block, None)
     if even and (funnel := funnel_of(prepared, found.position, rng)) is not None:
         moved = Reference("prior", "", funnel=funnel).start(block)
-        fresh = moved.path.sample_reference(rng, len(start))
-        start = fresh if within is None else funnel.whitened(start)
+        if within is None:
+            start = moved.path.sample_reference(rng, n_start)
+        else:
+            start = funnel.whitened(start)
         # coordinates that make the way longer are not those of the funnel
         most = len(found.stages.betas)
         with suppress(PilotError):

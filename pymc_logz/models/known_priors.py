@@ -21,6 +21,7 @@ from pytensor.tensor.linalg import Cholesky, MatrixInverse, SolveBase
 from pytensor.tensor.random import basic
 from scipy.special import gammaln
 
+from pymc_logz.models.data_inputs import starting_point
 from pymc_logz.models.discrete import SUPPORTS
 
 if TYPE_CHECKING:
@@ -111,14 +112,14 @@ def _same(one: Any, other: Any) -> bool:
 
 def exact_transforms(model: pm.Model) -> dict[Any, Any]:
     """Transforms of all free variables, some of which draw, or sort, rather than take a draw."""
-    return {
-        rv: _Drawing(transform, rv.owner.op.ndims_params, DRAWN[type(rv.owner.op)])
-        if type(rv.owner.op) in DRAWN and is_known(model, rv) and _may_round(rv)
-        else _Sorting(transform)
-        if _is_sorted(model, rv)
-        else transform
-        for rv, transform in model.rvs_to_transforms.items()
-    }
+    return {rv: _exact(model, rv, transform) for rv, transform in model.rvs_to_transforms.items()}
+
+
+def _exact(model: pm.Model, rv: Any, transform: Any) -> Any:
+    op = rv.owner.op
+    if type(op) in DRAWN and is_known(model, rv) and _may_round(rv):
+        return _Drawing(transform, op.ndims_params, DRAWN[type(op)])
+    return _Sorting(transform) if _is_sorted(model, rv) else transform
 
 
 def log_share_in_order(model: pm.Model) -> float:
@@ -126,18 +127,17 @@ def log_share_in_order(model: pm.Model) -> float:
 
     It is one of all orders.
     """
-    lengths = [rv.type.shape for rv in model.free_RVs if _is_sorted(model, rv)]
-    return -float(sum(np.prod(shape[:-1]) * gammaln(shape[-1] + 1) for shape in lengths))
+    values = [model.rvs_to_values[rv].name for rv in model.free_RVs if _is_sorted(model, rv)]
+    shapes = [starting_point(model)[name].shape for name in values]
+    return -float(sum(np.prod(shape[:-1]) * gammaln(shape[-1] + 1) for shape in shapes))
 
 
 def _is_sorted(model: pm.Model, rv: Any) -> bool:
     """Whether entries of one distribution are to be in order."""
-    if type(model.rvs_to_transforms[rv]) is not Ordered or None in rv.type.shape:
+    if type(model.rvs_to_transforms[rv]) is not Ordered or not is_known(model, rv):
         return False
     op = rv.owner.op
-    return (
-        is_known(model, rv) and op.ndim_supp == 0 and all(map(_is_alike, op.dist_params(rv.owner)))
-    )
+    return op.ndim_supp == 0 and all(map(_is_alike, op.dist_params(rv.owner)))
 
 
 def _is_alike(parameter: Any) -> bool:
@@ -187,11 +187,12 @@ class _Drawing:
 class _Sorting:
     """A transform of what is in order, of draws that are put in order."""
 
-    transform: Any
+    transform: Ordered
 
-    def forward(self, value: Any, *inputs: Any) -> Any:
+    def forward(self, value: Any, *_: Any) -> Any:
         """The draw in order, in the unconstrained space."""
-        return self.transform.forward(pt.sort(value, axis=-1), *inputs)
+        value = pt.sort(value, axis=-1)
+        return self.transform.forward(value if self.transform.ascending else value[..., ::-1])
 
     def backward(self, value: Any, *inputs: Any) -> Any:
         """What the transform makes of it."""

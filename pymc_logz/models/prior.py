@@ -101,7 +101,7 @@ class PriorDraws:
             self(rng, 2**14 if self.vectorized else 2**10)
         self.warn_of_share()
         outside = self._share_outside
-        error = float(np.sqrt(outside / ((1 - outside) * max(1, self.n_drawn))))
+        error = float(np.sqrt(outside / ((1 - outside) * self.n_drawn)))
         return self._log_share_in_order + float(np.log1p(-outside)), error
 
     def warn_of_share(self) -> None:

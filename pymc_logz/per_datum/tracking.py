@@ -321,13 +321,10 @@ class LogZTracker:
         n = self.settings.walkers
         mcse = np.sqrt(n / (n - 1) * (self._influence**2).sum(axis=0))
         tracked, doubts = self._tracked(curve, log_z[-1], mcse[-1])
-        # walkers that a jump has left behind mislead both alike
-        alone, is_misled = curve.estimate, self._lost > curve.mcse[-1]
-        if is_misled and alone.status == "ok":
-            alone = replace(alone, status="low_weight_ess")
+        alone = curve.estimate
         moment = Moment(
             tracked=tracked,
-            alone=alone,
+            alone=replace(alone, status=self._after_jump(alone.status, curve)),
             log_z=log_z,
             mcse=mcse,
             occupancy=level_share(draws),
@@ -354,14 +351,16 @@ class LogZTracker:
             return max(apart, unseen)
         return max(self._lost, apart - unseen) if self._lost > error else 0.0
 
+    def _after_jump(self, status: str, curve: LogZCurve) -> str:
+        """A status, unless a jump has left walkers behind, which misleads both estimates."""
+        return "low_weight_ess" if status == "ok" and self._lost > curve.mcse[-1] else status
+
     def _tracked(
         self, curve: LogZCurve, log_z: float, mcse: float
     ) -> tuple[LogZEstimate, list[Doubt]]:
         """The tracked estimate, and whether that of this update alone speaks against it."""
-        status = curve.status if not curve.usable else "ok"
-        if status == "ok" and self._lost > curve.mcse[-1]:
-            status = "low_weight_ess"
-        elif status == "ok" and self.settings.walkers < MIN_INDEPENDENT:
+        status = self._after_jump("ok" if curve.usable else curve.status, curve)
+        if status == "ok" and self.settings.walkers < MIN_INDEPENDENT:
             status = "short_run"
         tracked = LogZEstimate("tracked", log_z, mcse, curve.weight_ess, np.nan, status)
         if not tracked.usable:

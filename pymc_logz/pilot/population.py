@@ -282,8 +282,8 @@ def run_pilot(
 
     It starts at draws of the reference, shape (n, d), and makes at most ``settings.tune`` moves at
     each stage: rows move on when they are no longer where they were. At beta = 1 ``n_target_rows``
-    rows are kept, from as many blocks of moves as it takes. Rows that are where the likelihood is
-    positive, and are to stay there, have log Z of the prior that is left.
+    rows are kept, from as many blocks of moves as it takes. With ``stays_within`` rows start where
+    the likelihood is positive, and stay there; log Z is relative to that part of the prior.
 
     Raises
     ------
@@ -291,6 +291,7 @@ def run_pilot(
         If beta = 1 is out of reach.
     """
     population, beta = Population.at(block, start, rng, settings.target_accept), 0.0
+    # times 0 a likelihood of zero would let rows go
     population.settle(float(np.finfo(float).tiny) if stays_within else beta, settings.tune)
     stages = [population.stage(beta)]
     while beta < 1.0:

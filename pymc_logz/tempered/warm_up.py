@@ -206,12 +206,13 @@ def run_rounds(
             draws = ladder.draws(part)
             share += level_share(draws) * portion / length
             moves += moves_by_level(part, ladder.n_levels)
-            if np.all(np.isneginf(draws.log_ratio)):
+            log_z_hat = correct(draws)
+            if not np.all(np.isfinite(log_z_hat)):
                 raise PilotError(
                     "no walker found a likelihood that is not zero, as it is at nearly all of the "
                     "prior: use pymc_logz.sample_hais, or a prior that is more often elsewhere"
                 )
-            ladder = replace(ladder, log_z_hat=correct(draws))
+            ladder = replace(ladder, log_z_hat=log_z_hat)
         ladder = with_tuned_steps(ladder, block.kernel, moves[0], moves[1], target_accept)
         deviation = float(np.abs(share - np.exp(ladder.log_prior)).max() * ladder.n_levels)
         history.append(Round(ladder.log_z_hat, share, moves[0].astype(int), length, deviation))

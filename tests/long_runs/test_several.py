@@ -73,6 +73,8 @@ def test_models_by_others() -> None:
     assert sent.n == 3
     for name in models:
         assert differing(numbers_of(here[name]), numbers_of(there[name])) == []
+    with pytest.raises(TypeError, match=r"models\['b'\] is of type int; give PyMC models, and"):
+        lz.evidence_of_models({"a": coin(1.0), "b": 1})
     with pytest.raises(TypeError, match="models is of type list; give PyMC models by name"):
         lz.evidence_of_models(list(models.values()))  # type: ignore[arg-type]
 

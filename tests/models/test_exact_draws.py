@@ -15,7 +15,7 @@ from support.checks import make_rng
 
 from pymc_logz.errors import ImproperPriorError
 from pymc_logz.models.density import RowDensity
-from pymc_logz.models.flat import flatten_model
+from pymc_logz.models.flat import constrain, flatten_model
 from pymc_logz.models.known_priors import exact_transforms
 from pymc_logz.models.prior import PriorDraws
 
@@ -192,6 +192,20 @@ def test_share_of_ordered_entries(k: int) -> None:
     # given that they are in order, the first is the least of all
     least = np.random.default_rng(2).normal(size=(4096, k)).min(axis=1)
     assert stats.ks_2samp(rows[:, 0], least).pvalue > 1e-4
+
+
+def test_entries_that_fall_or_have_named_dimensions_are_sorted_too() -> None:
+    """Catches draws in the other order, of which none is allowed, and lengths that dims tell."""
+    falling = pm.distributions.transforms.Ordered(ascending=False)
+    with pm.Model(coords={"item": range(2), "cut": range(12)}) as model:
+        x = pm.Normal("x", dims=("item", "cut"), transform=falling)
+        pm.Potential("nothing", 0.0 * x.sum())
+    prior = PriorDraws(model)
+    with pytest.warns(UserWarning, match="transforms take only"):
+        assert prior.log_share() == pytest.approx((-2 * gammaln(13), 0.0))
+    assert prior.n_outside == 0
+    [natural] = constrain(flatten_model(model), prior(make_rng(), 16), ["x"]).values()
+    assert np.all(np.diff(natural) < 0)
 
 
 def test_share_of_entries_in_order_that_are_not_alike() -> None:
