@@ -57,7 +57,7 @@ STAGES: list[tuple[Callable[[], Any], str, str]] = [
     (tempered, "tempered.run.fixed_plan", "levels were being placed"),
     (tempered, "tempered.run.climb", "levels were being tuned"),
     (bridged, "posterior.bridging.bridge", "the bridge was being built"),
-    (hmc, "hmc.run_pilot", "chains were being made ready"),
+    (hmc, "hmc.posterior_rows", "chains were being made ready"),
 ]
 
 

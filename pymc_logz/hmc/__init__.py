@@ -1,4 +1,4 @@
-"""Hamiltonian Monte Carlo with many chains at once: a pilot, a tuning, draws with all frozen."""
+"""Hamiltonian Monte Carlo with many chains at once: a start, a tuning, draws with all frozen."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -15,16 +15,18 @@ from pymc_logz.arguments import (
     check_whole,
 )
 from pymc_logz.errors import says_if_interrupted, warn
+from pymc_logz.hmc.mixing import largest_rhat, nested_rhat
 from pymc_logz.kernels.base import MAX_STEPS, Move
 from pymc_logz.kernels.hamiltonian import Hamiltonian
 from pymc_logz.kernels.tuning import MAX_STEP_SIZE, MIN_STEP_SIZE
+from pymc_logz.loop.frozen import plan_of_one_step
+from pymc_logz.loop.planning import block_for, posterior_rows
 from pymc_logz.models.context import check_no_model, model_from, model_labels, written_as
 from pymc_logz.models.flat import FlatModel, constrain, model_path
 from pymc_logz.models.preparation import prepare
-from pymc_logz.pilot.population import ROWS_TO_CORRELATE, Stages, run_pilot
+from pymc_logz.pilot.population import ROWS_TO_CORRELATE
 from pymc_logz.pilot.scales import population_correlation, population_scale
 from pymc_logz.pilot.settings import RunSettings
-from pymc_logz.references.reference import check_start
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.moves_of_rows import Stopwatch
 from pymc_logz.runners.progress import line, progress_bar, report_count
@@ -62,22 +64,29 @@ def scale_of_chains(position: np.ndarray, before: np.ndarray) -> np.ndarray:
 
 
 class Chains:
-    """Chains on their way from where a pilot ended, with the settings that it ended with."""
+    """Chains on their way from rows of the posterior."""
 
     def __init__(
-        self, block: Block, stages: Stages, settings: "HmcSettings", rng: np.random.Generator
+        self,
+        block: Block,
+        rows: np.ndarray,
+        settings: "HmcSettings",
+        rng: np.random.Generator,
     ) -> None:
         self.block, self.settings, self.rng = block, settings, rng
-        self.scale = stages.scale[-1]
-        if stages.correlation is not None:
-            self.scale = self.scale[:, None] * stages.correlation[-1]
+        plan, kernel = plan_of_one_step(block, rows), block.kernel
+        self.scale = plan.scale[-1]
+        if kernel.scale is not None:
+            self.scale = np.broadcast_to(kernel.scale, self.scale.shape).astype(float)
+        elif plan.correlation is not None:
+            self.scale = self.scale[:, None] * plan.correlation[-1]
         # in units of the scales; and the moving average of the acceptance rate of all chains
-        self.step_size, self.average = float(stages.step_size[-1]), settings.target_accept
-        # all chains of a superchain start at one row of the pilot
-        assert stages.end is not None
-        shape = settings.superchains, stages.end.shape[1]
-        start = np.repeat(np.resize(rng.permutation(stages.end), shape), settings.members, axis=0)
-        self.state = block.initial_state(start)
+        given = kernel.step_size
+        self.step_size = float(plan.step_size[-1] if given is None else given)
+        self.average = settings.target_accept
+        # all chains of a superchain start at one row
+        start = np.resize(rng.permutation(rows), (settings.superchains, rows.shape[1]))
+        self.state = block.initial_state(np.repeat(start, settings.members, axis=0))
         self.move(0.0, 1.0)  # which evaluates the start
 
     def move(self, step_size: float, refreshment: float | None = None) -> np.ndarray:
@@ -97,6 +106,11 @@ class Chains:
     def tune(self, n_moves: int, report: Callable[[int], None]) -> None:
         """Make moves that find the step size, and at three times the scales."""
         kernel = self.block.kernel
+        # of modes far apart the scales are those of all together: halve until half is accepted
+        while kernel.step_size is None and self.step_size > MIN_STEP_SIZE:
+            if self.move(self.step_size).mean() > 0.5:
+                break
+            self.step_size /= 2
         at = {int(part * n_moves) for part in (0.25, 0.5, 0.75)}
         for i in range(n_moves):
             if i in at and kernel.scale is None:
@@ -162,8 +176,13 @@ class HmcSettings:
         return self.chains // self.superchains
 
 
-RANKED_DRAWS = 4
-"""Draws of a chain from which on ArviZ ranks them."""
+class StartSettings(RunSettings):
+    """Of the rows that chains start from."""
+
+    @property
+    def mcse_without_path(self) -> float:
+        """Error of log Z, in nats, up to which their weights tell how much is in each mode."""
+        return 0.1
 
 
 @written_as("sample_hmc(model=model)")
@@ -188,9 +207,9 @@ def sample_hmc(
     """Posterior draws by Hamiltonian Monte Carlo, all chains in one batch.
 
     It is what one wants for hundreds or thousands of short chains on JAX: a step of all of them is
-    one call. A small population is first annealed from the prior to the posterior, as the pilot of
-    `sample_hais`, and the chains start there: a mode much narrower than others may have none of
-    its rows, which nothing tells. While tuning, a step size that all chains share follows the
+    one call. Modes are looked for as in `sample_hais`, and superchains start at rows of the
+    posterior, in each mode as many as it has of it, up to chance: a mode with less than one
+    superchain's share may have none. While tuning, a step size that all chains share follows the
     moving average of their acceptance rate (times 1.02 above ``target_accept``, times 0.98 below),
     and length scales come from where the chains are; then both are frozen.
 
@@ -301,12 +320,9 @@ def sample_hmc(
             block = Block(path, kernel, n_rows, compile_kwargs, most_moves=1)
             block.compile()
         watch.end("compile_time")
-        rows = prepared.prior(rngs.pilot, RunSettings.pilot_rows)
-        within = check_start(prepared, block, rows, rngs.pilot)
-        if within is not None:
-            rows = np.resize(within, rows.shape)
-        stages = run_pilot(block, rows, rngs.pilot, own, stays_within=within is not None)
-        moving = Chains(block, stages, settings, rngs.run)
+        looking = block_for(prepared, StartSettings(), compile_kwargs)
+        rows = posterior_rows(prepared, looking, StartSettings(), rngs.pilot)
+        moving = Chains(block, rows, settings, rngs.run)
         moving.tune(tune, report_count(f"Tuning {chains} chains", tune))
         watch.end("tuning_time", block.work)
         kept = moving.draw(draws, report_count(f"Sampling {chains} chains", draws))
@@ -335,7 +351,7 @@ def collect(
     of_run = with_units(dataset_of(of_draws, check_conventions=False)).assign_coords(at)
     rhat = nested_rhat(posterior, [var.name for var in flat.model.free_RVs], members)
     of_run.attrs |= {"rhat_nested": rhat, **found}
-    limit = largest_rhat(settings, n_draws, n_dims)
+    limit = largest_rhat(settings.superchains, settings.members, n_draws, n_dims)
     if not rhat <= limit:
         warn(
             f"nested R-hat is {rhat:.3g}, above {limit:.3g}: chains still depend on where they "
@@ -353,46 +369,3 @@ def collect(
         **data_datasets(flat.model, flat.observed),
     }
     return make_tree(groups, {"method": "hmc", **asdict(settings), **found}, HMC)
-
-
-def largest_rhat(settings: HmcSettings, n_draws: int, n_dims: int) -> float:
-    """Nested R-hat up to which chains are taken to have forgotten where they started."""
-    # independent draws, one of each chain, would be as far apart on average; where there are hardly
-    # more, one of d variables would be with a probability of 1 in 1,000
-    n_points, members, apart = settings.superchains, settings.members, 1.0
-    if n_draws < RANKED_DRAWS and members > 1:
-        # takes a third of a second, and most who import this module never get here
-        from scipy import stats
-
-        apart = float(stats.f.isf(1e-3 / n_dims, n_points - 1, n_points * (members - 1)))
-    return max(1.01, float(np.sqrt(1.0 + apart / members)))
-
-
-def nested_rhat(posterior: xr.Dataset, names: list[str], members: np.ndarray) -> float:
-    """The largest nested R-hat of these variables; 1 if none of them varies."""
-    if posterior.sizes["draw"] < RANKED_DRAWS:
-        arrays = [posterior[name].transpose("chain", "draw", ...).to_numpy() for name in names]
-        arrays = [array.reshape(*array.shape[:2], -1) for array in arrays]
-        found = [plain_nested_rhat(array, members) for array in arrays]
-    else:
-        from arviz_stats import rhat_nested
-
-        with np.errstate(divide="ignore", invalid="ignore"):  # chains that never moved
-            ranked = rhat_nested(posterior[names], superchain_ids=members.tolist())
-        found = [np.ravel(ranked[name].values) for name in names]
-    return float(np.nanmax(np.concatenate(found), initial=1.0))
-
-
-def plain_nested_rhat(draws: np.ndarray, members: np.ndarray) -> np.ndarray:
-    """Nested R-hat (k,) of draws (chains, draws, k): Margossian et al. (2024), equations 6 to 8."""
-    each = [draws[members == one] for one in np.unique(members)]
-    means = [one.mean(axis=1) for one in each]
-    between = np.var([one.mean(axis=0) for one in means], axis=0, ddof=1)
-    within = np.zeros(draws.shape[2])
-    for one, mean in zip(each, means, strict=True):
-        if len(mean) > 1:
-            within += mean.var(axis=0, ddof=1) / len(each)
-        if draws.shape[1] > 1:
-            within += one.var(axis=1, ddof=1).mean(axis=0) / len(each)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.sqrt(1.0 + between / within)

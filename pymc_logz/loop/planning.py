@@ -38,7 +38,7 @@ from pymc_logz.models.preparation import Prepared
 from pymc_logz.pilot.ladder import MAX_GROWTH, first_ladder, settled
 from pymc_logz.pilot.population import Stages, run_pilot
 from pymc_logz.pilot.settings import RunSettings
-from pymc_logz.references.blend import Blend, Part, Prior, Target
+from pymc_logz.references.blend import AT_ONCE, Blend, Part, Prior, Target
 from pymc_logz.references.conditional import has_conditional_normals
 from pymc_logz.references.marginal_peaks import Start, highest_marginal, looked_wider
 from pymc_logz.references.matrices import Bands
@@ -47,7 +47,7 @@ from pymc_logz.references.nested import OF_NESTED, conditional_at_peak, has_one_
 from pymc_logz.references.reference import Reference
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import BRIDGE, line
-from pymc_logz.weights import log_mean
+from pymc_logz.weights import log_mean, resampled
 
 
 def block_for(
@@ -358,6 +358,34 @@ def look(
         with suppress(np.linalg.LinAlgError):
             blend = Planner(target, settings, own).held_against(seen)
     return seen.stages, components_of(search), blend
+
+
+def posterior_rows(
+    prepared: Prepared, block: Block, settings: RunSettings, rng: np.random.Generator
+) -> np.ndarray:
+    """Rows of the posterior, shape (n, d): by the weights of a blend that needs no path.
+
+    Where there is none they are where rows that walked from the prior ended.
+    """
+    target = Target(prepared, block)
+    given, within = given_reference(target, settings, rng)
+    blend, planner, parts = None, Planner(target, settings, rng, direct=True), list[Part]()
+    if given is None:
+        found = planner.nested()
+        if isinstance(found, Planned):
+            blend = found.blend
+        else:
+            parts = found
+    if blend is None:
+        seen = look_around(target, settings, rng, within, even=False)
+        if given is None:
+            search = searched(target, seen, settings, rng, more=parts)
+            if tried := planner.tried(search):
+                blend = tried[0]
+        if blend is None:
+            return seen.position
+    rows = blend.weighted(target, rng, AT_ONCE)
+    return rows.position[resampled(rows.log_weight, rng)]
 
 
 def blend_from_prior(prepared: Prepared, block: Block, rng: np.random.Generator) -> Blend | None:

@@ -10,7 +10,8 @@ from scipy import stats
 from support.checks import assert_detects, check_means, check_same_law, make_rng
 
 import pymc_logz as lz
-from pymc_logz.hmc import Chains, after_move, nested_rhat, plain_nested_rhat, scale_of_chains
+from pymc_logz.hmc import Chains, after_move, scale_of_chains
+from pymc_logz.hmc.mixing import nested_rhat, plain_nested_rhat
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
 D = 5
@@ -161,6 +162,25 @@ def test_chains_that_do_not_mix_are_told() -> None:
     assert set(positive) == {0.0, 1.0}
 
 
+@pytest.mark.filterwarnings("ignore:the model has potentials")
+def test_chains_start_in_narrow_modes_too() -> None:
+    """Catches chains that start where particles from the prior end: none is in this mode."""
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, 3, shape=5)
+        narrow, wide = pm.Normal.dist(-1.5, 0.2), pm.Normal.dist(1.5, 0.7)
+        both = [np.log(0.3) + pm.logp(narrow, x).sum(), np.log(0.7) + pm.logp(wide, x).sum()]
+        pm.Potential("modes", pm.math.logaddexp(*both))
+    with pytest.warns(lz.EvidenceWarning, match="nested R-hat"):
+        tree = lz.sample_hmc(
+            20, 128, model=model, superchains=64, tune=40, random_seed=1, progressbar=False
+        )
+    first = tree["posterior"]["x"].isel(x_dim_0=0).mean("draw") < 0
+    prior = [0.3 * stats.norm.pdf(-1.5, 0, np.hypot(3, 0.2)) ** 5]
+    prior += [0.7 * stats.norm.pdf(1.5, 0, np.hypot(3, 0.7)) ** 5]
+    share = prior[0] / sum(prior)
+    assert abs(float(first.mean()) - share) < 4 * np.sqrt(share * (1 - share) / 64)
+
+
 def test_nested_rhat_of_independent_draws() -> None:
     draws = make_rng("nested").standard_normal((64, 50))
     posterior = xr.Dataset({"x": (("chain", "draw"), draws)})
@@ -203,13 +223,13 @@ def test_an_interrupt_keeps_the_draws(gaussian: pm.Model, monkeypatch: pytest.Mo
 
     def interrupted(self: Chains, *args: float) -> np.ndarray:
         made.append(1)
-        if len(made) == 1 + 10 + 7:
+        if len(made) == 2 + 10 + 7:
             raise KeyboardInterrupt
         return move(self, *args)
 
     monkeypatch.setattr(Chains, "move", interrupted)
     with pytest.warns(lz.EvidenceWarning, match="6 of 50 draws"):
-        tree = lz.sample_hmc(50, 64, model=gaussian, tune=10, random_seed=1, progressbar=False)
+        tree = lz.sample_hmc(50, 64, model=gaussian, tune=10, random_seed=2, progressbar=False)
     assert tree["posterior"].sizes["draw"] == 6
 
 
