@@ -47,7 +47,7 @@ from pymc_logz.references.nested import OF_NESTED, conditional_at_peak, has_one_
 from pymc_logz.references.reference import Reference
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import BRIDGE, line
-from pymc_logz.weights import log_mean, resampled
+from pymc_logz.weights import TOLERANCE, log_mean, resampled
 
 
 def block_for(
@@ -206,6 +206,12 @@ class Planner:
             if trial.status == "ok":
                 heavy = HEAVY * N_TRIED / trial.weight_ess
                 more += search.lacking_modes(shares, heavy, N_TRIED)
+                left = search.beyond(rows, shares, heavy).chosen(slice(64))
+                more += search.modes_near(left.position)
+                ab=int(np.sum(left.log_target > seen.log_target.max()))
+                if len(left.position): print("BEYOND", len(left.position), left.log_target.max(initial=-np.inf), trial.log_z, len(more), ab)
+                if not more and ab > TOLERANCE * N_TRIED:
+                    return None
                 if not more:
                     return blend, min(share, trial.weight_ess / N_TRIED), trial
             elif share < LEAST:

@@ -277,18 +277,50 @@ class Search:
         Few rows of a region say that it is there, and not how wide it is. At most ``most`` of the
         rows that were ``tried`` climb.
         """
-        look = self.look
-        if look is None or not can_climb(look.walked):
-            return []
         weight = relative(tried.log_weight)
         order = np.argsort(-weight)[:most]
-        rows = tried.position[order[weight[order] > HEAVY * weight.mean()]]
-        if not len(rows):
+        return self.modes_near(tried.position[order[weight[order] > HEAVY * weight.mean()]])
+
+    def modes_near(self, rows: np.ndarray) -> list[Component]:
+        """Components with the curvature at modes that rows (n, d) of the model climb to.
+
+        There are none that hold too little to be missed.
+        """
+        look = self.look
+        if look is None or not can_climb(look.walked) or not len(rows):
             return []
         rows = look.whitened(rows)
         unit = np.maximum(rows.std(axis=0), look.scale)
         ends, height = tops(look.walked.target_and_gradient, rows, unit)
         return self._lacking(look, ends, height, self.shares())
+
+    def beyond(self, tried: Annealed, shares: np.ndarray, heavy: float) -> Evaluated:
+        """Rows beside those that were tried where parts in these shares lack density.
+
+        Weights are even too where all parts are much narrower than the posterior, or lack its
+        mirror image. Half of the rows have one entry further out, by any factor that floats have;
+        half have other signs: of one entry, or of the variables in a random set.
+        """
+        chosen = resampled(tried.log_weight, self.rng, len(tried.log_weight))
+        rows = tried.position[self.rng.permutation(chosen)]
+        (n, d), rng = rows.shape, self.rng
+        each, column = np.arange(n), rng.integers(d, size=n)
+        apart = (np.roll(rows, 1, axis=0) - rows)[each, column]
+        apart = np.where(apart == 0, np.spacing(rows[each, column]), apart)
+        far, is_mirrored = 2.0 ** rng.uniform(0, np.finfo(float).nmant, n), each % 2 == 1
+        names = self.target.prepared.flat.columns_by_name.values()
+        flipped = np.zeros((n, d), dtype=bool)
+        for columns in names:
+            flipped[:, columns.ravel()] = rng.random((n, 1)) < 0.5
+        is_one = rng.random(n) < 0.5
+        flipped[is_one] = np.arange(d) == column[is_one, None]
+        flipped &= is_mirrored[:, None]
+        moved = np.where(flipped, -rows, rows)
+        outer = each[~is_mirrored]
+        moved[outer, column[outer]] += (far * apart)[outer]
+        seen = self.target(moved)
+        log_weight = self.log_weight_at(seen, shares)
+        return seen.chosen(np.argsort(-log_weight)[: np.sum(log_weight > np.log(heavy))])
 
     def _lacking(
         self,
