@@ -10,7 +10,8 @@ import numpy as np
 
 from pymc_logz.errors import EvidenceWarning, ModelError, PilotError
 from pymc_logz.estimators import LogZEstimate, importance_log_z
-from pymc_logz.loop.planning import blend_from_prior, block_for
+from pymc_logz.loop.from_prior import blend_from_prior
+from pymc_logz.loop.planning import block_for
 from pymc_logz.models.beyond_draws import MAX_DIMS, N_ROWS, Densities, walk_from_prior
 from pymc_logz.models.context import n_data
 from pymc_logz.models.density import RowDensity, lacks_gradient

@@ -19,8 +19,9 @@ from pymc_logz.hmc.mixing import largest_rhat, nested_rhat
 from pymc_logz.kernels.base import MAX_STEPS, Move
 from pymc_logz.kernels.hamiltonian import Hamiltonian
 from pymc_logz.kernels.tuning import MAX_STEP_SIZE, MIN_STEP_SIZE
+from pymc_logz.loop.from_prior import posterior_rows
 from pymc_logz.loop.frozen import plan_of_one_step
-from pymc_logz.loop.planning import block_for, posterior_rows
+from pymc_logz.loop.planning import block_for
 from pymc_logz.models.context import check_no_model, model_from, model_labels, written_as
 from pymc_logz.models.flat import FlatModel, constrain, model_path
 from pymc_logz.models.preparation import prepare

@@ -11,7 +11,6 @@ components that explain the most.
 """
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -36,9 +35,9 @@ from pymc_logz.loop.widening import (
 from pymc_logz.models.flat import model_path, open_path
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.pilot.ladder import MAX_GROWTH, first_ladder, settled
-from pymc_logz.pilot.population import Stages, run_pilot
+from pymc_logz.pilot.population import run_pilot
 from pymc_logz.pilot.settings import RunSettings
-from pymc_logz.references.blend import AT_ONCE, Blend, Part, Prior, Target
+from pymc_logz.references.blend import Blend, Part, Prior, Target
 from pymc_logz.references.conditional import has_conditional_normals
 from pymc_logz.references.marginal_peaks import Start, highest_marginal, looked_wider
 from pymc_logz.references.matrices import Bands
@@ -47,7 +46,7 @@ from pymc_logz.references.nested import OF_NESTED, conditional_at_peak, has_one_
 from pymc_logz.references.reference import Reference
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import BRIDGE, line
-from pymc_logz.weights import TOLERANCE, log_mean, resampled
+from pymc_logz.weights import TOLERANCE, log_mean
 
 
 def block_for(
@@ -192,8 +191,9 @@ class Planner:
         """A blend that lacks nothing that is known, its effective share, and log Z by its rows.
 
         Up to twelve are tried, each with the modes that the one before lacked: heavy rows climb to
-        some, rows of the prior have climbed to those that no row is near. Rows that are too uneven,
-        and lead to no mode, are remembered, and the next blend has more where they are heavy.
+        some, rows beside its own to others, rows of the prior have climbed to those that no row is
+        near. Rows that are too uneven, and lead to no mode, are remembered, and the next blend has
+        more where they are heavy.
         """
         n_uneven = 0
         for _ in range(12):
@@ -206,11 +206,10 @@ class Planner:
             if trial.status == "ok":
                 heavy = HEAVY * N_TRIED / trial.weight_ess
                 more += search.lacking_modes(shares, heavy, N_TRIED)
-                left = search.beyond(rows, shares, heavy).chosen(slice(64))
-                more += search.modes_near(left.position)
-                ab=int(np.sum(left.log_target > seen.log_target.max()))
-                if len(left.position): print("BEYOND", len(left.position), left.log_target.max(initial=-np.inf), trial.log_z, len(more), ab)
-                if not more and ab > TOLERANCE * N_TRIED:
+                beside = search.beside(rows, shares, heavy)
+                more += search.modes_near(beside.position)
+                n_higher = np.sum(beside.log_target > seen.log_target.max())
+                if not more and n_higher > TOLERANCE * N_TRIED:
                     return None
                 if not more:
                     return blend, min(share, trial.weight_ess / N_TRIED), trial
@@ -339,66 +338,3 @@ class Planner:
             search.add_parts([*islice(proposers, 1)])
             widen(search, proposers, None)
         return self.without_path(search)
-
-
-def look(
-    prepared: Prepared,
-    block: Block,
-    settings: RunSettings,
-    rng: np.random.Generator,
-    *,
-    blended: bool = False,
-) -> tuple[Stages | None, Reference, Blend | None]:
-    """What a tempered path is to start from, and the pilot that this was learned from, if any.
-
-    With ``blended`` also a blend that needs no path, if there is one, to hold a run against.
-    """
-    target = Target(prepared, block)
-    given, within = given_reference(target, settings, rng)
-    if given is not None:
-        return None, replace(given, funnel=None), None
-    seen = look_around(target, settings, rng, within, even=False)
-    search = searched(target, seen, settings, rng, alone=True)
-    blend, [own] = None, rng.spawn(1)
-    if blended:  # a run is the same with it or without
-        with suppress(np.linalg.LinAlgError):
-            blend = Planner(target, settings, own).held_against(seen)
-    return seen.stages, components_of(search), blend
-
-
-def posterior_rows(
-    prepared: Prepared, block: Block, settings: RunSettings, rng: np.random.Generator
-) -> np.ndarray:
-    """Rows of the posterior, shape (n, d): by the weights of a blend that needs no path.
-
-    Where there is none they are where rows that walked from the prior ended.
-    """
-    target = Target(prepared, block)
-    given, within = given_reference(target, settings, rng)
-    blend, planner, parts = None, Planner(target, settings, rng, direct=True), list[Part]()
-    if given is None:
-        found = planner.nested()
-        if isinstance(found, Planned):
-            blend = found.blend
-        else:
-            parts = found
-    if blend is None:
-        seen = look_around(target, settings, rng, within, even=False)
-        if given is None:
-            search = searched(target, seen, settings, rng, more=parts)
-            if tried := planner.tried(search):
-                blend = tried[0]
-        if blend is None:
-            return seen.position
-    rows = blend.weighted(target, rng, AT_ONCE)
-    return rows.position[resampled(rows.log_weight, rng)]
-
-
-def blend_from_prior(prepared: Prepared, block: Block, rng: np.random.Generator) -> Blend | None:
-    """A blend that needs no path, if there is one, from rows of the prior that moved by a block."""
-    target, settings = Target(prepared, block), RunSettings()
-    given, within = given_reference(target, settings, rng)
-    if given is not None:
-        return None
-    seen = look_around(target, settings, rng, within, even=False)
-    return Planner(target, settings, rng).held_against(seen)

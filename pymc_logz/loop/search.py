@@ -294,33 +294,32 @@ class Search:
         ends, height = tops(look.walked.target_and_gradient, rows, unit)
         return self._lacking(look, ends, height, self.shares())
 
-    def beyond(self, tried: Annealed, shares: np.ndarray, heavy: float) -> Evaluated:
-        """Rows beside those that were tried where parts in these shares lack density.
+    def beside(
+        self, tried: Annealed, shares: np.ndarray, heavy: float, most: int = 64
+    ) -> Evaluated:
+        """The heaviest of rows beside those that were tried, where the parts lack density.
 
         Weights are even too where all parts are much narrower than the posterior, or lack its
-        mirror image. Half of the rows have one entry further out, by any factor that floats have;
-        half have other signs: of one entry, or of the variables in a random set.
+        mirror image. Half of the rows have one entry further out, by any factor that floats have,
+        and half have other signs: of one entry, or of the variables in a random set.
         """
         chosen = resampled(tried.log_weight, self.rng, len(tried.log_weight))
-        rows = tried.position[self.rng.permutation(chosen)]
-        (n, d), rng = rows.shape, self.rng
+        moved, rng = tried.position[self.rng.permutation(chosen)], self.rng
+        n, d = moved.shape
         each, column = np.arange(n), rng.integers(d, size=n)
-        apart = (np.roll(rows, 1, axis=0) - rows)[each, column]
-        apart = np.where(apart == 0, np.spacing(rows[each, column]), apart)
-        far, is_mirrored = 2.0 ** rng.uniform(0, np.finfo(float).nmant, n), each % 2 == 1
-        names = self.target.prepared.flat.columns_by_name.values()
-        flipped = np.zeros((n, d), dtype=bool)
-        for columns in names:
-            flipped[:, columns.ravel()] = rng.random((n, 1)) < 0.5
-        is_one = rng.random(n) < 0.5
-        flipped[is_one] = np.arange(d) == column[is_one, None]
-        flipped &= is_mirrored[:, None]
-        moved = np.where(flipped, -rows, rows)
-        outer = each[~is_mirrored]
-        moved[outer, column[outer]] += (far * apart)[outer]
+        flipped = np.arange(d) == column[:, None]
+        several = rng.random(n) < 0.5
+        for columns in self.target.prepared.flat.columns_by_name.values():
+            flipped[np.ix_(several, columns.ravel())] = rng.random((several.sum(), 1)) < 0.5
+        apart = (np.roll(moved, 1, axis=0) - moved)[each, column]
+        apart = np.where(apart == 0, np.spacing(moved[each, column]), apart)
+        further = 2.0 ** rng.uniform(0, np.finfo(float).nmant, n) * apart
+        moved[1::2] *= np.where(flipped[1::2], -1.0, 1.0)
+        moved[each[::2], column[::2]] += further[::2]
         seen = self.target(moved)
         log_weight = self.log_weight_at(seen, shares)
-        return seen.chosen(np.argsort(-log_weight)[: np.sum(log_weight > np.log(heavy))])
+        n_heavy = min(most, int(np.sum(log_weight > np.log(heavy))))
+        return seen.chosen(np.argsort(-log_weight)[:n_heavy])
 
     def _lacking(
         self,

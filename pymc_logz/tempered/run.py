@@ -16,8 +16,8 @@ from pymc_logz.estimators import LogZEstimate
 from pymc_logz.kernels.compose import sums_out
 from pymc_logz.kernels.hamiltonian import walls_of
 from pymc_logz.loop.calls import Call, Subject, begun, ready
+from pymc_logz.loop.from_prior import look
 from pymc_logz.loop.frozen import Planned, fixed_plan, walk
-from pymc_logz.loop.planning import look
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.references.blend import Target
 from pymc_logz.references.reference import Reference

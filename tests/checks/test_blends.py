@@ -20,7 +20,8 @@ from pymc_logz.estimators import LogZEstimate
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels import Langevin
 from pymc_logz.loop.calls import begun, ready
-from pymc_logz.loop.planning import look, plan_run
+from pymc_logz.loop.from_prior import look
+from pymc_logz.loop.planning import plan_run
 from pymc_logz.references.blend import Target
 from pymc_logz.tempered.settings import TemperedSettings
 
