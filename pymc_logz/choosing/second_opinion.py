@@ -80,8 +80,6 @@ def with_second_opinion(tree: xr.DataTree, model: pm.Model, how: How) -> xr.Data
     group = tree["evidence"].to_dataset()
     if group[ESTIMATOR].size > 1 or "posterior" not in tree.children:
         return tree  # it has second estimates of its own, or is of many data rows
-    if _is_restricted(group, model, how):
-        return tree  # the constant of a restricted prior is known to the first method only
     first = estimate_of(group)
     if exact_observations(model):
         try:
@@ -115,15 +113,6 @@ def with_second_opinion(tree: xr.DataTree, model: pm.Model, how: How) -> xr.Data
     return tree
 
 
-def _is_restricted(group: xr.Dataset, model: pm.Model, how: How) -> bool:
-    """Whether transforms restrict the prior; step methods do not note it, so it is looked at."""
-    share = group.attrs.get("prior_finite_share")
-    if share is None:
-        prior = PriorDraws(model, needed=False)
-        share = np.exp(prior.log_share(random_generator(how.random_seed))[0])
-    return bool(share < 1.0)
-
-
 def _second_opinion(tree: xr.DataTree, model: pm.Model, flat: FlatModel, how: How) -> LogZEstimate:
     """Importance sampling; the flat model has its discrete variables summed out, if any."""
     rng = random_generator(how.random_seed)
@@ -134,6 +123,7 @@ def _second_opinion(tree: xr.DataTree, model: pm.Model, flat: FlatModel, how: Ho
     [fresh] = rng.spawn(1)
     # of so many draws: an error of a few hundredths where the fit is fair
     found = importance(density, fitted_normal(rows), "student", 2000, fresh)
+    found = found.less(*PriorDraws(model, needed=False).log_share())
     # what is fitted to a funnel has few draws in its neck, and their weights do not tell
     narrow = found.status == "ok" and _is_funnel(rows, normal_columns(flat))
     return replace(found, status="uncovered") if narrow else found

@@ -72,8 +72,10 @@ class LogZEstimate:
         """The estimate without a factor of Z that is known up to an error, such as a prior's."""
         if log_constant == error == 0.0:
             return self
-        mcse = float(np.hypot(self.mcse, error))
-        return replace(self, log_z=self.log_z - log_constant, mcse=mcse)
+        mcse, moved = float(np.hypot(self.mcse, error)), dict(self.details)
+        if "log_mean_weight" in moved:
+            moved["log_mean_weight"] -= log_constant
+        return replace(self, log_z=self.log_z - log_constant, mcse=mcse, details=moved)
 
 
 @documented("rts")

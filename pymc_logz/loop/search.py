@@ -299,7 +299,7 @@ class Search:
     ) -> Evaluated:
         """The heaviest of rows beside those that were tried, where the parts lack density.
 
-        Weights are even too where all parts are much narrower than the posterior, or lack its
+        Weights are even too where rows are the same to the last digit, and where all parts lack a
         mirror image. Half of the rows have one entry further out, by any factor that floats have,
         and half have other signs: of one entry, or of the variables in a random set.
         """

@@ -19,8 +19,10 @@ from pytensor.graph.basic import Constant, Variable, equal_computations
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.linalg import Cholesky, MatrixInverse, SolveBase
 from pytensor.tensor.random import basic
+from pytensor.tensor.random.op import RandomVariable
 from scipy.special import gammaln
 
+from pymc_logz.graphs.functions import function_for
 from pymc_logz.models.data_inputs import starting_point
 from pymc_logz.models.discrete import SUPPORTS
 
@@ -65,7 +67,9 @@ KNOWN = frozenset(
 )
 """Classes of continuous random variables; those that hold another distribution, as a walk, are
 known if that is."""
-NORMAL = frozenset({basic.NormalRV, basic.MvNormalRV, multivariate.ZeroSumNormalRV})
+NORMAL = frozenset(
+    {basic.NormalRV, basic.MvNormalRV, multivariate.CARRV, multivariate.ZeroSumNormalRV}
+)
 """Classes of random variables that are normal, whatever their parameters are."""
 
 
@@ -95,6 +99,8 @@ def _is_made_of_known(rv: Any) -> bool:
         op_of_sd = parts[3].owner_op
         is_known = type(op_of_sd) in KNOWN
         return is_known and isinstance(_default_transform(op_of_sd, parts[3]), LogTransform)
+    if type(op) is multivariate.CARRV:
+        return not any(isinstance(one.owner_op, RandomVariable) for one in ancestors([parts[3]]))
     return False
 
 
@@ -130,6 +136,22 @@ def log_share_in_order(model: pm.Model) -> float:
     values = [model.rvs_to_values[rv].name for rv in model.free_RVs if _is_sorted(model, rv)]
     shapes = [starting_point(model)[name].shape for name in values]
     return -float(sum(np.prod(shape[:-1]) * gammaln(shape[-1] + 1) for shape in shapes))
+
+
+def log_constant_of_fields(model: pm.Model) -> float:
+    """Log of what PyMC's densities of conditional autoregressions integrate to.
+
+    They are those of normals whose precision has the numbers of neighbours on its diagonal, up to a
+    constant.
+    """
+    total = 0.0
+    for rv in model.free_RVs:
+        if type(rv.owner.op) is multivariate.CARRV and is_known(model, rv):
+            weights = function_for([], [rv.owner.inputs[3]], mode="FAST_COMPILE")()[0]
+            neighbours = np.asarray(weights.sum(axis=-2)).ravel()
+            n_fields = starting_point(model)[model.rvs_to_values[rv].name].size / neighbours.size
+            total += 0.5 * n_fields * (np.log(2 * np.pi) - np.log(neighbours)).sum()
+    return float(total)
 
 
 def _is_sorted(model: pm.Model, rv: Any) -> bool:

@@ -22,7 +22,11 @@ from pymc_logz.errors import ImproperPriorError, warn
 from pymc_logz.graphs.functions import function_for
 from pymc_logz.models.cache import kept_for
 from pymc_logz.models.data_inputs import starting_point
-from pymc_logz.models.known_priors import exact_transforms, log_share_in_order
+from pymc_logz.models.known_priors import (
+    exact_transforms,
+    log_constant_of_fields,
+    log_share_in_order,
+)
 
 LEAST_FINITE = 1e-3
 """Fraction of the draws below which a transform and its prior hardly meet; and that may round to a
@@ -59,6 +63,7 @@ class PriorDraws:
         self.n_drawn = self.n_outside = self.n_rounded = 0
         self._log_share: tuple[float, float] | None = None
         self._log_share_in_order = log_share_in_order(model)
+        self._log_known = self._log_share_in_order + log_constant_of_fields(model)
         self._has_warned = False
         if needed and self.obstacle is not None:
             raise self.obstacle
@@ -83,10 +88,11 @@ class PriorDraws:
         return self.n_outside / self.n_drawn if self.n_drawn else 0.0
 
     def log_share(self, rng: np.random.Generator | None = None) -> tuple[float, float]:
-        """Log share of the prior that the transforms allow, and its error: 0 and 0 as a rule.
+        """Log of what the prior integrates to, and its error: 0 and 0 as a rule.
 
-        Without a generator it is the same whenever it is asked for. There is a warning if they do
-        not allow all of it, or the prior cannot be drawn from to find out.
+        It is the share that the transforms allow, of which there is a warning if that is not all of
+        it, or the prior cannot be drawn from to find out; and constants that PyMC leaves out.
+        Without a generator it is the same whenever it is asked for.
         """
         if rng is None:
             if self._log_share is None:
@@ -94,7 +100,7 @@ class PriorDraws:
             return self._log_share
         if self.obstacle is not None:
             warn(f"whether the priors integrate to one could not be checked: {self.obstacle}")
-            return self._log_share_in_order, 0.0
+            return self._log_known, 0.0
         self(rng, 256)
         if self.n_outside or self.n_rounded:
             # an error of log Z of at most 0.01 for shares above 0.4
@@ -102,7 +108,7 @@ class PriorDraws:
         self.warn_of_share()
         outside = self._share_outside
         error = float(np.sqrt(outside / ((1 - outside) * self.n_drawn)))
-        return self._log_share_in_order + float(np.log1p(-outside)), error
+        return self._log_known + float(np.log1p(-outside)), error
 
     def warn_of_share(self) -> None:
         """Say once that transforms restrict the prior, if those draws that were made tell so."""

@@ -319,15 +319,18 @@ def independent_given_few(
     return None if found is None else found[0]
 
 
-def common_entries(block: Block, rows: np.ndarray) -> np.ndarray:
+def common_entries(block: Block, rows: np.ndarray, least: float = 1e-6) -> np.ndarray:
     """Entries of rows (k, d) without which no other one changes the slope of any other.
 
-    Those that touch the most others are taken first.
+    Those that touch the most others are taken first. Changes of less than a fraction of what the
+    entry changes in its own slope are rounding, or too small to matter.
     """
     (k, d), step = rows.shape, 1e-3 * spread_of(rows)
     moved = rows[:, None] + np.concatenate([np.zeros((1, d)), step * np.eye(d)])
     slope = block.target_and_gradient(moved.reshape(-1, d))[1].reshape(k, d + 1, d)
-    changes = np.any(slope[:, 1:] != slope[:, :1], axis=0)
+    change = np.abs(slope[:, 1:] - slope[:, :1]) * spread_of(rows)
+    own = np.einsum("kii->ki", change)[:, :, None]
+    changes = np.any(~(change <= least * own), axis=0)
     touches, taken = (changes | changes.T) & ~np.eye(d, dtype=bool), list[int]()
     while touches.any():
         taken.append(int(np.argmax(touches.sum(axis=0))))

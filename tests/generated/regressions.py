@@ -3,7 +3,7 @@
 import numpy as np
 import pymc as pm
 from adversary.integrals import log_integral
-from scipy.special import gammaln
+from scipy.special import erfcx, gammaln, log_ndtr
 
 from generated import scales
 from generated.cases import Drawn, family, one_of
@@ -190,3 +190,53 @@ def noisy_log_z(y: np.ndarray, prior_sd: float, df: float, scale: float) -> floa
         for own in [log_weights + log_prior]
         for one in y
     )
+
+
+def _log_erfcx(q: np.ndarray) -> np.ndarray:
+    """Log of the scaled complementary error function, of any argument."""
+    below = np.log(2) + log_ndtr(-np.sqrt(2) * q) + q**2
+    return np.where(q > 0, np.log(erfcx(np.maximum(q, 0))), below)
+
+
+@family
+def lasso_of_contrasts(rng: np.random.Generator) -> Drawn:
+    """Laplace effects of a factorial design, at times as many as data: the noise may vanish."""
+    n, unit = one_of(rng, 4, 8, 16), one_of(rng, 1.0, 1.0, 100.0)
+    k = int(min(one_of(rng, 3, 7, n - 1), n - 1))
+    design = np.ones((1, 1))
+    while len(design) < n:
+        design = np.block([[design, design], [design, -design]])
+    x = design[:, 1 : k + 1]
+    true = np.where(rng.random(k) < 0.3, rng.laplace(0, one_of(rng, 0.3, 3.0), k), 0.0)
+    y = unit * (rng.normal(0, 3) + x @ true + rng.normal(0, one_of(rng, 0.1, 1.0), n))
+    wide = unit * one_of(rng, 10.0, 1000.0)
+    size, noise = scales.proper(rng, unit), scales.proper(rng, unit)
+
+    def build() -> pm.Model:
+        with pm.Model() as model:
+            level = pm.Normal("level", 0, wide)
+            effects = pm.Laplace("effects", 0, size.add("size"), shape=k)
+            mu = level + pm.math.dot(pm.Data("x", x), effects)
+            pm.Normal("y", mu, noise.add("sigma"), observed=y)
+        return model
+
+    fit, mean = x.T @ y / n, float(y.mean())
+    left = float(((y - mean - x @ fit) ** 2).sum()) if k < n - 1 else 0.0
+
+    def log_f(log_size, t):
+        # columns are orthogonal: means of data are independent, and normal around their effects
+        b, s = np.exp(log_size), np.exp(t) / np.sqrt(n)
+        value = size.log_density(log_size) + noise.log_density(t)
+        value -= 0.5 * (n - 1 - k) * (LOG_2PI + 2 * t) + 0.5 * left * np.exp(-2 * t)
+        variance = wide**2 + s**2
+        value -= 0.5 * (k + 1) * np.log(n) + 0.5 * (LOG_2PI + np.log(variance) + mean**2 / variance)
+        for one in fit:
+            both = [_log_erfcx((s / b + sign * one / s) / np.sqrt(2)) for sign in (1, -1)]
+            value += np.logaddexp(*both) - np.log(4 * b) - 0.5 * (one / s) ** 2
+        return value
+
+    low = np.log(unit) - 14.0
+    bounds = (low, low + 26.0), (low, low + 22.0)
+    log_z, accuracy = box_log_integral(log_f, *bounds)
+    about = {"n": n, "k": k, "unit": unit, "size": size.about, "noise": noise.about}
+    return Drawn(build, k + 3, log_z, accuracy, about)

@@ -255,8 +255,11 @@ BY_DRAWS = {
     "pumps": 6,
     "few_items": 5,
     "two_lines": 6,
+    "lasso_of_contrasts": 6,
 }
 """Families without a closed form of few variables, and dimensions of their smallest members."""
+NARROW = {"two_lines": [16], "pumps": [23], "lasso_of_contrasts": [2]}  # seeds of such priors
+MANY = "few_outliers", "pumps", "lasso_of_contrasts"  # whose data few draws explain
 
 
 @pytest.mark.parametrize(
@@ -265,14 +268,13 @@ BY_DRAWS = {
 def test_mean_likelihood_of_prior_draws(name: str) -> None:
     """Would catch a recursion or a quadrature that is not that of the model."""
     dims = BY_DRAWS[name]
-    seeds = {"two_lines": [16], "pumps": [23]}.get(name, range(100))  # whose priors are not wide
+    seeds = NARROW.get(name, range(100))
     case = next(one for one in (generate(name, k) for k in seeds) if one.dims == dims)
     model = case.build()
     y = model["y"]
     log_likelihood = pm.logp(y, model.rvs_to_values[y]).sum()
     rng = make_rng("prior draws", name)
-    # few draws explain an outlier
-    n_draws = 100_000 if name in ("few_outliers", "pumps") else 5000
+    n_draws = 100_000 if name in MANY else 5000
     found = pm.draw(log_likelihood, n_draws, mode="FAST_COMPILE", random_seed=rng)
     weight = np.exp(found - case.log_z)
     error = weight.std() / np.sqrt(weight.size)

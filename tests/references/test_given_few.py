@@ -125,6 +125,18 @@ def exgauss() -> pm.Model:
     return model
 
 
+def test_orthogonal_columns_do_not_touch():
+    """Catches rounding that is taken for dependence: no entry was independent of any other."""
+    x = np.linalg.qr(make_rng("columns").standard_normal((9, 5)))[0]
+    with pm.Model() as model:
+        size, noise = pm.HalfNormal("size", 1), pm.HalfNormal("noise", 1)
+        effects = pm.Laplace("effects", 0, size, shape=5)
+        pm.Normal("y", pm.math.dot(x, effects), noise, observed=np.arange(9.0))
+    block = block_for(prepare(model, make_rng("prepare")), RunSettings(), None)
+    rows = make_rng("rows").standard_normal((8, 7))
+    assert common_entries(block, rows).tolist() == [0, 1]
+
+
 def test_common_entries_are_those_that_touch_others():
     prepared = prepare(exgauss(), make_rng(1))
     block = block_for(prepared, RunSettings(), None)
