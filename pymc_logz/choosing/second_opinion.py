@@ -1,5 +1,6 @@
 """Second estimates: importance sampling from a fit, or another method where HAIS is in doubt."""
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -9,7 +10,7 @@ import pymc as pm
 import xarray as xr
 from pymc.exceptions import SamplingError
 
-from pymc_logz.errors import ModelError, PilotError, logger, warn
+from pymc_logz.errors import EvidenceWarning, ModelError, PilotError, logger, warn
 from pymc_logz.estimators import LogZEstimate
 from pymc_logz.models.density import RowDensity, n_gradients_of
 from pymc_logz.models.discrete import discrete_names
@@ -123,7 +124,10 @@ def _second_opinion(tree: xr.DataTree, model: pm.Model, flat: FlatModel, how: Ho
     [fresh] = rng.spawn(1)
     # of so many draws: an error of a few hundredths where the fit is fair
     found = importance(density, fitted_normal(rows), "student", 2000, fresh)
-    found = found.less(*PriorDraws(model, needed=False).log_share())
+    with warnings.catch_warnings():
+        if "prior_finite_share" in tree["evidence"].attrs:  # it has been said
+            warnings.simplefilter("ignore", EvidenceWarning)
+        found = found.less(*PriorDraws(model, needed=False).log_share())
     # what is fitted to a funnel has few draws in its neck, and their weights do not tell
     narrow = found.status == "ok" and _is_funnel(rows, normal_columns(flat))
     return replace(found, status="uncovered") if narrow else found

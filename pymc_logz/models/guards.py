@@ -6,13 +6,14 @@ import numpy as np
 import pymc as pm
 from pymc.data import MinibatchOp
 from pymc.distributions.continuous import FlatRV, HalfFlatRV
-from pymc.distributions.multivariate import ICARRV
+from pymc.distributions.multivariate import CARRV, ICARRV
 from pymc.distributions.simulator import SimulatorRV
 from pymc.distributions.transforms import Interval
 from pymc.logprob.transforms import ChainedTransform, CircularTransform, Transform
 from pymc.pytensorf import rvs_in_graph
 from pymc.variational.minibatch_rv import MinibatchRandomVariable
 from pytensor.graph.traversal import ancestors
+from pytensor.sparse import SparseTensorType
 from pytensor.tensor.type import TensorType
 
 from pymc_logz.errors import DiscreteVariableError, ImproperPriorError, ModelError, warn
@@ -116,6 +117,13 @@ def _check_prior(model: pm.Model, rv: "pm.Distribution") -> None:
             f"the prior of {rv.name!r} is {type(op).__name__.removesuffix('RV')}, which does not "
             "integrate to one, so log Z is undefined; give it a proper prior, such as a wide "
             "pm.Normal or pm.HalfNormal"
+        )
+    if isinstance(op, CARRV) and any(
+        isinstance(one.type, SparseTensorType) for one in ancestors([rv.owner.inputs[3]])
+    ):
+        raise ModelError(
+            f"W of {rv.name!r} is a sparse matrix, and PyMC's density of pm.CAR takes no batch of "
+            "rows with one; give W.toarray()"
         )
     if is_circular(model.rvs_to_transforms[rv]):
         raise ImproperPriorError(

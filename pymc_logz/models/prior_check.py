@@ -151,9 +151,9 @@ def checked_masses(priors: "Conditional", rng: np.random.Generator) -> list[Prio
 
 
 CAUSE = (
-    "PyMC's log density and its draws are not of the same normalised distribution (CAR priors and "
-    "some extra transforms are known for this), which would shift log Z. Write the prior in an "
-    "equivalent normalised form, such as pm.MvNormal for a CAR"
+    "PyMC's log density and its draws are not of the same normalised distribution (some extra "
+    "transforms are known for this), which would shift log Z. Write the prior in an equivalent "
+    "normalised form"
 )
 
 

@@ -123,7 +123,6 @@ UNKNOWN: dict[str, Callable[[], Any]] = {
     "LKJ with negative scales": lambda: pm.LKJCholeskyCov(
         "x", n=2, eta=2, sd_dist=pm.Normal.dist(1.0, 1.0)
     ),
-    "CAR": lambda: pm.CAR("x", np.zeros(3), np.ones((3, 3)) - np.eye(3), 0.5, 1.0),
 }
 
 
