@@ -223,9 +223,9 @@ def bytes_computed(
 ) -> int:
     """Bytes of all that depends on the first inputs, or all, while outputs are computed."""
     # nothing is freed
-    linker = VMLinker(allow_gc=False, use_cloop=False, lazy=False, c_thunks=False)
+    mode = Mode(VMLinker(allow_gc=False, use_cloop=False, lazy=False, c_thunks=False), None)
     function = function_for(
-        list(inputs), list(outputs), mode=Mode(linker, None), on_unused_input="ignore"
+        list(inputs), list(outputs), without_c=True, mode=mode, on_unused_input="ignore"
     )
     with np.errstate(all="ignore"):
         function(*values)

@@ -63,9 +63,13 @@ def parameter_checks() -> tuple[str, ...]:
     return (name,) if name in optdb["canonicalize"] else ()
 
 
-def function_for(inputs: Any, outputs: Any, **kwargs: Any) -> Any:
-    """What ``pytensor.function`` returns; threads may call this at once."""
-    with _compiling:
+def function_for(inputs: Any, outputs: Any, *, without_c: bool = False, **kwargs: Any) -> Any:
+    """What ``pytensor.function`` returns; threads may call this at once.
+
+    Graphs inside of others are compiled in C by every linker, unless it is to do ``without_c``.
+    """
+    flags = {"cxx": ""} if without_c else {}
+    with _compiling, pytensor.config.change_flags(**flags):
         return pytensor.function(inputs, outputs, **kwargs)
 
 

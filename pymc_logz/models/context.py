@@ -14,6 +14,7 @@ from pymc.model.transform.conditioning import change_value_transforms
 
 from pymc_logz.arguments import check_compile_kwargs
 from pymc_logz.errors import ModelError
+from pymc_logz.graphs.host_calls import calls_host
 from pymc_logz.models.cache import kept_for
 from pymc_logz.models.flat import FlatModel, constrain, function_of_rows
 from pymc_logz.models.guards import ONE_TURN, is_circular
@@ -177,11 +178,15 @@ def n_data(flat: FlatModel) -> int:
     return sum(np.size(data) for data in model_data(flat.model, flat.observed)[0].values())
 
 
-def n_numbers(flat: FlatModel) -> int:
-    """About how many numbers go into the density of a row: a measure of what it costs."""
+def n_numbers(flat: FlatModel, of_call: int = 2**13) -> int:
+    """About how many numbers go into the density of a row: a measure of what it costs.
+
+    A black box counts as so many, which take a few microseconds.
+    """
     # all data come in as often as a discrete variable that is summed out has values
     summed = () if flat.summed is None else flat.summed.plan.whole.sites
-    return most_values(summed) * n_data(flat) + flat.n_dims + n_factored(flat.model) ** 3
+    n_own = most_values(summed) * n_data(flat) + flat.n_dims + n_factored(flat.model) ** 3
+    return n_own + of_call * calls_host([flat.log_prior, flat.log_ratio])
 
 
 def n_affordable(flat: FlatModel, n_rows: int, most: int, n_gradients: int = 1) -> int:

@@ -176,8 +176,9 @@ class Sampler:
         tensors = [pt.as_tensor(out, allow_xtensor_conversion=True) for out in outputs]
         outputs = replace_rng_nodes(tensors)
         updates = collect_default_updates(inputs=inputs, outputs=outputs)
-        settings = {"mode": "FAST_COMPILE", "on_unused_input": "ignore"}
-        self.function = function_for(inputs, outputs, updates=updates, **settings)
+        self.function = function_for(
+            inputs, outputs, updates=updates, mode="FAST_COMPILE", on_unused_input="ignore"
+        )
         self._rngs = find_rng_nodes(outputs)
         self.lock = threading.Lock()
         """Held from seeding the generators to the last draw."""
