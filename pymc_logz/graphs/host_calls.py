@@ -140,13 +140,13 @@ class HostCall(Op):
         at_once = n_processors() if safe else 1
         logger.info(
             "One call of %s, an Op of the model, takes %.2g s: 10,000 evaluations of a row take "
-            "%.0f minutes, on %d core(s). A run of few parameters needs two to five times as many; "
-            "fewer draws, chains, or tune make it cheaper%s.",
+            "%.0f minutes, on %d core(s). A default call on up to five parameters makes one to three "
+            "times as many, whatever its draws and chains are%s.",
             self.op,
             seconds,
             np.ceil(10_000 * seconds / at_once / 60),
             at_once,
-            "" if safe else ", and so does thread_safe = True in an Op that threads may share",
+            "" if safe else "; with thread_safe = True in an Op they are made on all cores",
         )
 
     def _checked(self, value: Any, dtype: str, shape: Sequence[int | None]) -> np.ndarray:

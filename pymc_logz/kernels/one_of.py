@@ -19,7 +19,7 @@ def moves_integers(kernel: Any) -> bool:
 
 
 class Led:
-    """What kernels made of others have from the one that leads: their settings, and their aim."""
+    """Kernels made of others, which take their settings and their aim from the first one."""
 
     kernels: tuple[Kernel, ...]
 

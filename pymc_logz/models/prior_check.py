@@ -37,7 +37,7 @@ N_DRAWS, N_DRAWS_TO_REFUSE = 1000, 4000
 MASS_TOLERANCE = 0.02
 """Nats that the log mass of a prior may be off by."""
 N_ERRORS = 5.0
-"""Standard errors that a refusal takes."""
+"""Standard errors that a mass must be off by to be refused."""
 
 
 @dataclass(frozen=True)

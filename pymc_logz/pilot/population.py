@@ -133,7 +133,7 @@ class Population:
     step_size: float
     scale: np.ndarray
     n_parts: int
-    """Parts, each some of a group of the block's, that are weighted, and resampled, apart."""
+    """Parts of the population that are weighted and resampled separately."""
     log_z: np.ndarray
     """Log of the mean weight of each part so far, shape (n_parts,)."""
     correlation: np.ndarray | None = None
@@ -325,7 +325,7 @@ def run_pilot(
 
 
 def _forgot(correlation: list[float], enough: float = 0.5, slow: float = 0.9) -> bool:
-    """Whether rows forgot where they were, or all of it that they will: not which mode it was.
+    """Whether rows forgot where they were, or forget no more, as rows that stay in their modes.
 
     A fit is no better for rows that moved four times as long as it takes for a correlation that is
     ``enough`` (docs/theory/decisions.md). It stays where it is if it hardly fell, twice in a row.

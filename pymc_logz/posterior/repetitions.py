@@ -57,7 +57,7 @@ class Repetition(Job):
     log_target: np.ndarray | None = None
     """That of the target."""
     log_bridged: np.ndarray | None = None
-    """That of what the bridge leads to: the target, or the target made symmetric."""
+    """That of the end of the bridge: the target, or the target made symmetric."""
     n_nan: int = 0
     """Rows where the target was NaN."""
     n_evaluations: int = 0

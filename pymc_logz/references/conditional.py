@@ -64,7 +64,7 @@ class FewFirst:
 
     @property
     def counted(self) -> str:
-        """How many are drawn given few, for a reason."""
+        """How many entries are drawn given the few others, in words."""
         return f"{self.inner.size} of {self.inner.size + self.outer.size} values drawn"
 
 

@@ -256,7 +256,7 @@ class GivenFew(FewFirst):
     """Entries that are independent given few others, by lines."""
 
     quantiles: np.ndarray
-    """Of all that is known of them, its ends included, shape (k, n)."""
+    """Of each entry in all known rows, from the smallest to the largest, shape (k, n)."""
 
     def draw(self, target: Target, rng: np.random.Generator, n: int) -> Drawn:
         """Rows (n, d), and their log density (n,)."""

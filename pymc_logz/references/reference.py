@@ -160,7 +160,7 @@ def funnel_of(
 
 
 def components_in_words(n: int) -> str:
-    """How many there are of what kind, for a reason."""
+    """A number of components, in words."""
     return f"{n} Student-t component{'s' * (n > 1)}"
 
 

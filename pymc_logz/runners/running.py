@@ -268,13 +268,13 @@ class Running:
             names = [f"{name}.chain-{i}" for i in range(len(jobs))]
         stopped = Event()
 
-        def told(n_moves: int) -> bool:
+        def reported(n_moves: int) -> bool:
             if report is not None:
                 report(n_moves)
             return stopped.is_set()
 
         tasks = [
-            partial(naming, name, partial(to_the_end, course, job, told))
+            partial(naming, name, partial(to_the_end, course, job, reported))
             for name, job in zip(names, jobs, strict=True)
         ]
         return run_tasks(  # type: ignore[return-value]

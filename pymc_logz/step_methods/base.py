@@ -87,7 +87,7 @@ class ChosenStep(BlockedStep):
     target_accept: float
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        """PyMC's, after a look at what may have been put in another one's place."""
+        """As PyMC's, once arguments in the wrong place have been refused."""
         check_no_model(f"{cls.__name__}(model=model)", vars=args[0] if args else None)
         check_compile_kwargs(kwargs.get("compile_kwargs"))
         return super().__new__(cls, *args, **kwargs)

@@ -167,7 +167,7 @@ class TemperJob(Job):
         job, n_blocks = self, 0
         stops: bool | None = False
 
-        def told(n_moves: int) -> bool:
+        def reported(n_moves: int) -> bool:
             nonlocal n_blocks, stops
             n_blocks += 1
             stops = report is not None and report(n_moves)
@@ -175,7 +175,7 @@ class TemperJob(Job):
 
         assert job.sampling is not None
         while job.sampling.n_made < self.draws and not stops:
-            sampling, part = on(job.sampling, report=told)
+            sampling, part = on(job.sampling, report=reported)
             left = part if job.left is None else whole_walk([job.left, part])
             job = replace(job, sampling=sampling, left=left).summed(course)
         return job

@@ -142,12 +142,12 @@ def climb_on(
     position, log_z_hat = climbing.position.copy(), climbing.log_z_hat.copy()
     ends: bool | None = False
 
-    def told(n_made: int) -> None:  # not before it has made all moves at a level
+    def reported(n_made: int) -> None:  # not before it has made all moves at a level
         nonlocal ends
         ends = report is not None and report(n_made)
 
     for k in range(n_levels, ladder.n_levels):
-        walkers, part = walk(block, walkers, tables.all_at(k), n_moves, rng, report=told)
+        walkers, part = walk(block, walkers, tables.all_at(k), n_moves, rng, report=reported)
         stops = level == k
         position[stops] = walkers.state.position[stops]
         if k + 1 < ladder.n_levels:

@@ -16,7 +16,7 @@ from pymc_logz.models.context import check_no_model
 
 KIND, LAYOUT = "pymc_logz_kind", "pymc_logz_layout"
 LAYOUT_VERSION = 1
-"""Raised when a group, a name or a dimension changes its meaning."""
+"""One more each time that a group, a name or a dimension changes its meaning."""
 
 HAIS, HAIS_BOTH, PER_DATUM = "hais", "hais_both", "per_datum"
 TEMPERED, TEMPERED_SUMS = "tempered", "tempered_sums"

@@ -267,15 +267,14 @@ MANY = "few_outliers", "pumps", "lasso_of_contrasts"  # whose data few draws exp
 )
 def test_mean_likelihood_of_prior_draws(name: str) -> None:
     """Would catch a recursion or a quadrature that is not that of the model."""
-    dims = BY_DRAWS[name]
-    seeds = NARROW.get(name, range(100))
-    case = next(one for one in (generate(name, k) for k in seeds) if one.dims == dims)
+    cases = (generate(name, k) for k in NARROW.get(name, range(100)))
+    case = next(one for one in cases if one.dims == BY_DRAWS[name])
     model = case.build()
     y = model["y"]
     log_likelihood = pm.logp(y, model.rvs_to_values[y]).sum()
     rng = make_rng("prior draws", name)
-    n_draws = 100_000 if name in MANY else 5000
-    found = pm.draw(log_likelihood, n_draws, mode="FAST_COMPILE", random_seed=rng)
+    n = 100_000 if name in MANY else 5000
+    found = pm.draw(log_likelihood, n, mode="FAST_COMPILE", random_seed=rng)
     weight = np.exp(found - case.log_z)
     error = weight.std() / np.sqrt(weight.size)
     assert error < 0.25
