@@ -295,8 +295,9 @@ def draw(records: Sequence[dict]) -> None:
         panel.minorticks_off()
     panels[0, 0].set_ylabel("share of calls that find it")
     figure.supxlabel("share of the prior in the mode's basin (%)", fontsize="medium")
-    panels[0, -1].legend(fontsize="x-small", loc="lower right")
-    figure.tight_layout()
+    figure.tight_layout(rect=(0, 0, 1, 0.93))
+    own = panels[0, 0].get_legend_handles_labels()
+    figure.legend(*own, ncols=len(METHODS), loc="upper right", frameon=False, fontsize="small")
     figure.savefig(FIGURE)
 
 

@@ -140,8 +140,8 @@ class HostCall(Op):
         at_once = n_processors() if safe else 1
         logger.info(
             "One call of %s, an Op of the model, takes %.2g s: 10,000 evaluations of a row take "
-            "%.0f minutes, on %d core(s). A default call on a few parameters makes one to three times "
-            "as many, whatever its draws and chains are%s.",
+            "%.0f minutes, on %d core(s). A default call on a few parameters makes one to three "
+            "times as many, whatever its draws and chains are%s.",
             self.op,
             seconds,
             np.ceil(10_000 * seconds / at_once / 60),
