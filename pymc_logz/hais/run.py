@@ -1,17 +1,18 @@
 """One HAIS run: from a prepared model to a frozen plan, weighted rows, and a DataTree."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 
-from pymc_logz.checks.missed_modes import found_from_prior
+from pymc_logz.checks.missed_modes import above, found_from_prior
 from pymc_logz.checks.symmetry import symmetry_doubts
 from pymc_logz.checks.tails import tail_doubts
 from pymc_logz.errors import logger, warn
+from pymc_logz.estimators import LogZEstimate
 from pymc_logz.hais.directions import (
     Directions,
     doubts_of_ends,
@@ -103,6 +104,8 @@ def run_subject(
     watch.end("sampling_time", block.work)
     with line("Checking the result"):
         doubts = doubts_of_run(subject, directions, call.rngs.checks)
+        estimate = forward_estimate(directions.forward, directions.reference)
+        doubts += [] if doubts else above(chains.before, estimate)
     watch.end("checking_time")
     return collect(call, subject, planned, directions, doubts)
 
@@ -132,6 +135,8 @@ class Chains:
     call: Call[HaisSettings]
     target_rows: np.ndarray | None = None
     """Draws of the target that reverse rows start from, shape (n, d), if there are any."""
+    before: list[LogZEstimate] = field(default_factory=list)
+    """By runs whose weights were too uneven, after which all was planned anew."""
 
     def twice(
         self, planned: Planned, others: Sequence[MakePlan] = (), *, may_grow: bool = True
@@ -149,6 +154,7 @@ class Chains:
         whole = len(runs) == settings.chains
         if planned.target is not None and others and whole and not sound:
             ran = replace(planned, ran=tuple(runs))
+            self.before.append(estimate)
             logger.info("What was tried gave status %r: another plan.", estimate.status)
             return self.twice(others[0](ran), others[1:])
         # the variance of a sound run falls as one over the number of temperatures

@@ -15,7 +15,7 @@ from support.checks import make_rng
 
 import pymc_logz as lz
 from pymc_logz import energies
-from pymc_logz.checks.missed_modes import blend_doubts
+from pymc_logz.checks.missed_modes import above, blend_doubts
 from pymc_logz.estimators import LogZEstimate
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels import Langevin
@@ -65,6 +65,15 @@ def test_another_log_z_is_accused(off: float, expected: list[str]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("tried", "n_told"), [(0.5, 1), (0.1, 0), (-0.5, 0), (np.nan, 0)], ids=str)
+def test_a_path_below_what_was_given_up(tried: float, n_told: int) -> None:
+    """Would catch a path that lacks what a blend of uneven weights had, by 7 errors, with ok."""
+    path = LogZEstimate("hais", -3.0, 0.04, 370.0, 0.2, "ok")
+    blend = LogZEstimate("hais", -3.0 + tried, 0.05, 260.0, 0.95, "high_khat")
+    found = above([blend], path)
+    assert [one.status for one in found] == ["disagrees"] * n_told
+
+
 def test_walkers_that_stay_in_one_phase() -> None:
     """Would catch `ok` on half of the posterior, of which walkers themselves do not know."""
     with pytest.warns(lz.EvidenceWarning):
