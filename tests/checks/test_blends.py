@@ -64,7 +64,6 @@ def test_another_log_z_is_accused(off: float, expected: list[str]) -> None:
     assert not blend_doubts(blend, target, replace(said, status="degenerate"), make_rng("none"))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("tried", "n_told"), [(0.5, 1), (0.1, 0), (-0.5, 0), (np.nan, 0)], ids=str)
 def test_a_path_below_what_was_given_up(tried: float, n_told: int) -> None:
     """Would catch a path that lacks what a blend of uneven weights had, by 7 errors, with ok."""
@@ -74,6 +73,7 @@ def test_a_path_below_what_was_given_up(tried: float, n_told: int) -> None:
     assert [one.status for one in found] == ["disagrees"] * n_told
 
 
+@pytest.mark.slow
 def test_walkers_that_stay_in_one_phase() -> None:
     """Would catch `ok` on half of the posterior, of which walkers themselves do not know."""
     with pytest.warns(lz.EvidenceWarning):
