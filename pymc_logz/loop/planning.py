@@ -207,7 +207,7 @@ class Planner:
                 heavy = HEAVY * N_TRIED / trial.weight_ess
                 more += search.lacking_modes(shares, heavy, N_TRIED)
                 beside = search.beside(rows, shares, heavy)
-                more += search.modes_near(beside.position)
+                more += search.modes_near(beside.position, shares, heavy)
                 n_higher = np.sum(beside.log_target > seen.log_target.max())
                 if not more and n_higher > TOLERANCE * N_TRIED:
                     return None

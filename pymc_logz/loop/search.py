@@ -281,7 +281,9 @@ class Search:
         order = np.argsort(-weight)[:most]
         return self.modes_near(tried.position[order[weight[order] > HEAVY * weight.mean()]])
 
-    def modes_near(self, rows: np.ndarray) -> list[Component]:
+    def modes_near(
+        self, rows: np.ndarray, shares: np.ndarray | None = None, heavy: float = HEAVY
+    ) -> list[Component]:
         """Components with the curvature at modes that rows (n, d) of the model climb to.
 
         There are none that hold too little to be missed.
@@ -292,7 +294,7 @@ class Search:
         rows = look.whitened(rows)
         unit = np.maximum(rows.std(axis=0), look.scale)
         ends, height = tops(look.walked.target_and_gradient, rows, unit)
-        return self._lacking(look, ends, height, self.shares())
+        return self._lacking(look, ends, height, self.shares() if shares is None else shares, heavy)
 
     def beside(
         self, tried: Annealed, shares: np.ndarray, heavy: float, most: int = 64
