@@ -82,7 +82,7 @@ SLOW = {
 """Whose density takes seconds for so many rows, interpreted."""
 
 
-DEAR = {"few_trials", "proportions", "counts_with_effects", "heavy_tailed_groups"}
+DEAR = {"few_trials", "proportions", "counts_with_effects", "heavy_tailed_groups", "few_items"}
 """Whose exact log Z takes seconds."""
 
 
