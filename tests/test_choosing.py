@@ -208,6 +208,9 @@ def test_a_second_opinion_knows_of_a_restricted_prior() -> None:
     assert list(group["status"].values) == ["ok", "ok"]
     assert abs(float(group["log_z"].diff("estimator")[0])) < 4 * np.hypot(*group["mcse"].values)
     assert group.attrs["prior_finite_share"] < 0.6
+    del found["evidence"].attrs["prior_finite_share"]  # as of step methods
+    with pytest.warns(lz.EvidenceWarning, match="restricted to them"):
+        lz.evidence(found, model, random_seed=1)
 
 
 def test_a_tempered_run_without_its_evidence_has_it_again() -> None:

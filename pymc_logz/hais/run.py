@@ -103,9 +103,7 @@ def run_subject(
         directions = chains.both_ways(planned, forward)
     watch.end("sampling_time", block.work)
     with line("Checking the result"):
-        doubts = doubts_of_run(subject, directions, call.rngs.checks)
-        estimate = forward_estimate(directions.forward, directions.reference)
-        doubts += [] if doubts else above(chains.before, estimate)
+        doubts = doubts_of_run(subject, directions, call.rngs.checks, chains.before)
     watch.end("checking_time")
     return collect(call, subject, planned, directions, doubts)
 
@@ -271,9 +269,15 @@ class Chains:
 
 
 def doubts_of_run(
-    subject: Subject, directions: Directions, rng: np.random.Generator
+    subject: Subject,
+    directions: Directions,
+    rng: np.random.Generator,
+    before: Sequence[LogZEstimate] = (),
 ) -> list[Doubt]:
-    """What rows say against a run, where its weights are good enough for them to be looked at."""
+    """What rows say against a run, where its weights are good enough for them to be looked at.
+
+    And what runs ``before`` it say, which were given up.
+    """
     estimate = forward_estimate(directions.forward, directions.reference)
     ends = doubts_of_ends(directions)
     prepared, block = subject.prepared, subject.block
@@ -293,7 +297,7 @@ def doubts_of_run(
     may_look = not walls_of(block.kernel) and lacks_gradient(prepared.flat) is None
     if not doubts and is_narrow and may_look:
         doubts += found_from_prior(prepared, estimate, rng, block.compile_kwargs, block)
-    return doubts
+    return doubts or above(before, estimate)
 
 
 def collect(

@@ -208,11 +208,10 @@ class Planner:
                 more += search.lacking_modes(shares, heavy, N_TRIED)
                 beside = search.beside(rows, shares, heavy)
                 more += search.modes_near(beside.position, shares, heavy)
-                n_higher = np.sum(beside.log_target > seen.log_target.max())
-                if not more and n_higher > TOLERANCE * N_TRIED:
-                    return None
                 if not more:
-                    return blend, min(share, trial.weight_ess / N_TRIED), trial
+                    n_higher = np.sum(beside.log_target > seen.log_target.max())
+                    found = blend, min(share, trial.weight_ess / N_TRIED), trial
+                    return None if n_higher > TOLERANCE * N_TRIED else found
             elif share < LEAST:
                 return None
             else:

@@ -279,14 +279,13 @@ class Search:
         """
         weight = relative(tried.log_weight)
         order = np.argsort(-weight)[:most]
-        return self.modes_near(tried.position[order[weight[order] > HEAVY * weight.mean()]])
+        heavy = tried.position[order[weight[order] > HEAVY * weight.mean()]]
+        return self.modes_near(heavy, self.shares(), HEAVY)
 
-    def modes_near(
-        self, rows: np.ndarray, shares: np.ndarray | None = None, heavy: float = HEAVY
-    ) -> list[Component]:
+    def modes_near(self, rows: np.ndarray, shares: np.ndarray, heavy: float) -> list[Component]:
         """Components with the curvature at modes that rows (n, d) of the model climb to.
 
-        There are none that hold too little to be missed.
+        There are none where parts in these shares lack too little, in weights above ``heavy``.
         """
         look = self.look
         if look is None or not can_climb(look.walked) or not len(rows):
@@ -294,7 +293,7 @@ class Search:
         rows = look.whitened(rows)
         unit = np.maximum(rows.std(axis=0), look.scale)
         ends, height = tops(look.walked.target_and_gradient, rows, unit)
-        return self._lacking(look, ends, height, self.shares() if shares is None else shares, heavy)
+        return self._lacking(look, ends, height, shares, heavy)
 
     def beside(
         self, tried: Annealed, shares: np.ndarray, heavy: float, most: int = 64

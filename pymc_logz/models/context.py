@@ -14,7 +14,6 @@ from pymc.model.transform.conditioning import change_value_transforms
 
 from pymc_logz.arguments import check_compile_kwargs
 from pymc_logz.errors import ModelError
-from pymc_logz.graphs.host_calls import calls_host
 from pymc_logz.models.cache import kept_for
 from pymc_logz.models.flat import FlatModel, constrain, function_of_rows
 from pymc_logz.models.guards import ONE_TURN, is_circular
@@ -186,7 +185,7 @@ def n_numbers(flat: FlatModel, of_call: int = 2**13) -> int:
     # all data come in as often as a discrete variable that is summed out has values
     summed = () if flat.summed is None else flat.summed.plan.whole.sites
     n_own = most_values(summed) * n_data(flat) + flat.n_dims + n_factored(flat.model) ** 3
-    return n_own + of_call * calls_host([flat.log_prior, flat.log_ratio])
+    return n_own + of_call * flat.calls_host
 
 
 def n_affordable(flat: FlatModel, n_rows: int, most: int, n_gradients: int = 1) -> int:

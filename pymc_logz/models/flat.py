@@ -4,6 +4,7 @@ import math
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from scipy.special import log_expit
 
 from pymc_logz.errors import ModelError
 from pymc_logz.graphs.functions import Kept, cheaply_compiled
-from pymc_logz.graphs.host_calls import with_host_calls
+from pymc_logz.graphs.host_calls import calls_host, with_host_calls
 from pymc_logz.models.cache import KeptForModel, kept_for
 from pymc_logz.models.data_inputs import (
     DataInputs,
@@ -82,6 +83,11 @@ class FlatModel:
         variable = {var.name: str(rv.name) for rv, var in self.model.rvs_to_values.items()}
         columns = self.columns_by_name.items()
         return tuple(variable[value] for value, own in columns for _ in range(own.size))
+
+    @cached_property
+    def calls_host(self) -> bool:
+        """Whether its density has a black box, which is a call of Python for each row."""
+        return calls_host([self.log_prior, self.log_ratio])
 
     @property
     def bends(self) -> np.ndarray:

@@ -22,7 +22,7 @@ from pytensor.tensor.random import basic
 from pytensor.tensor.random.op import RandomVariable
 from scipy.special import gammaln
 
-from pymc_logz.graphs.functions import function_for
+from pymc_logz.graphs.functions import cheaply_compiled
 from pymc_logz.models.data_inputs import starting_point
 from pymc_logz.models.discrete import SUPPORTS
 
@@ -147,7 +147,7 @@ def log_constant_of_fields(model: pm.Model) -> float:
     total = 0.0
     for rv in model.free_RVs:
         if type(rv.owner.op) is multivariate.CARRV and is_known(model, rv):
-            weights = function_for([], [rv.owner.inputs[3]], mode="FAST_COMPILE")()[0]
+            weights = cheaply_compiled([], rv.owner.inputs[3])()
             neighbours = np.asarray(weights.sum(axis=-2)).ravel()
             n_fields = starting_point(model)[model.rvs_to_values[rv].name].size / neighbours.size
             total += 0.5 * n_fields * (np.log(2 * np.pi) - np.log(neighbours)).sum()

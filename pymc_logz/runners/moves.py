@@ -6,7 +6,6 @@ import numpy as np
 
 from pymc_logz.errors import logger
 from pymc_logz.graphs.gradients import columns_of_boxes
-from pymc_logz.graphs.host_calls import calls_host
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.kernels.choice import as_kernel
 from pymc_logz.kernels.compose import Compose
@@ -60,5 +59,4 @@ def walkers_for(walkers: int | None, model: "pm.Model") -> int:
     # many effective draws, and 2.5 times the error of log Z (docs/theory/decisions.md)
     if walkers is not None:
         return walkers
-    flat = flatten_model(model, integers=True)
-    return 8 if calls_host([flat.log_prior, flat.log_ratio]) else 64
+    return 8 if flatten_model(model, integers=True).calls_host else 64
