@@ -61,7 +61,7 @@ SMALL = {
     "experts": (36, 54, 72, 144),
     "mcRBM": (36, 72, 144, 432),
     "updates": 6000,
-    "bilinear": 45,  # 36 and 9 latent variables
+    "bilinear": (45, 98),  # 36 and the others
     "flow": 60,
     "rounds": 60,
     "moves": 3,
@@ -73,7 +73,7 @@ PAPER = SMALL | {
     "experts": (36, 72, 108, 144, 216),
     "mcRBM": (72, 144, 288, 432),
     "updates": 10_000,
-    "bilinear": 98,
+    "bilinear": (98,),
     "flow": 200,
     "rounds": 200,
     "draws": 200,
@@ -92,9 +92,7 @@ def sizes_of(name: str, sizes: dict) -> tuple[int, ...]:
     """Numbers of experts or latent variables that a model is learned with."""
     if name.startswith("experts"):
         return sizes["experts"]
-    if name == "mcRBM":
-        return sizes["mcRBM"]
-    return (sizes["bilinear"] if name == "bilinear" else models.M,)
+    return sizes[name] if name in ("mcRBM", "bilinear") else (models.M,)
 
 
 def learned(kept: dict, data: Patches, name: str, n: int, sizes: dict) -> models.Parts:

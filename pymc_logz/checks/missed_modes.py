@@ -1,7 +1,7 @@
 """What rows that walk from the prior say against draws of a posterior."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -23,7 +23,7 @@ from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.blend import Blend, Target
 from pymc_logz.references.reference import widened
 from pymc_logz.runners.block import Block
-from pymc_logz.trees.doubts import MAX_DISAGREEMENT, Doubt, disagreements
+from pymc_logz.trees.doubts import Doubt, disagreements
 from pymc_logz.weights import NEGLIGIBLE
 
 
@@ -82,36 +82,18 @@ def blend_doubts(
 
     rough = found(1, N_ROWS)
     if not rough.usable:
-        return []
+        return larger(rough, estimate)
     wanted = np.ceil(2 * (rough.mcse / max(estimate.mcse, NEGLIGIBLE)) ** 2)
     own = found(int(np.clip(wanted, 2, most_tries)), 2 * N_ROWS)
     return larger(own, estimate)
 
 
-def above(before: Sequence[LogZEstimate], estimate: LogZEstimate) -> list[Doubt]:
-    """Whether one of the estimates that were given up is far above the one that came after.
-
-    Their weights were too uneven to be believed, but a mean weight is rarely larger than Z.
-    """
-    for one in before:
-        apart = one.log_z - estimate.log_z
-        joint = float(np.hypot(one.mcse, estimate.mcse))
-        if estimate.usable and apart > MAX_DISAGREEMENT[0] * joint:
-            reason = (
-                f"{estimate.method} ({estimate.log_z:.3f} ± {estimate.mcse:.3f}) is {apart:.3g} "
-                f"nats, {apart / joint:.3g} joint errors, below what was tried before it "
-                f"({one.log_z:.3f} ± {one.mcse:.3f}, {one.status})"
-            )
-            return [Doubt("disagrees", reason)]
-    return []
-
-
 def larger(own: LogZEstimate, estimate: LogZEstimate) -> list[Doubt]:
     """Whether log Z by rows from the prior is above an estimate, which then lacks a mode."""
-    log_z = own.details.get("log_mean_weight", own.log_z)
-    if log_z < estimate.log_z + NEGLIGIBLE:
+    if own.details.get("log_mean_weight", own.log_z) < estimate.log_z + NEGLIGIBLE:
         return []
-    return [doubt._replace(status="missed_mode") for doubt in disagreements(estimate, [own])]
+    found = disagreements(estimate, [own], only_higher=True)
+    return [doubt._replace(status="missed_mode") for doubt in found]
 
 
 def is_large(flat: FlatModel, max_data: int = 5000) -> bool:

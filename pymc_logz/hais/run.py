@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from pymc_logz.checks.missed_modes import above, found_from_prior
+from pymc_logz.checks.missed_modes import found_from_prior
 from pymc_logz.checks.symmetry import symmetry_doubts
 from pymc_logz.checks.tails import tail_doubts
 from pymc_logz.errors import logger, warn
@@ -36,7 +36,14 @@ from pymc_logz.runners.anneal import Annealed, Plan, merge, of_rows
 from pymc_logz.runners.progress import line, report_count
 from pymc_logz.runners.running import AnnealCourse, Running, anneal_all, finished, run_tasks
 from pymc_logz.seeds import spawn_generators
-from pymc_logz.trees.doubts import Doubt, doubted, noted, warn_of_doubts, warn_of_status
+from pymc_logz.trees.doubts import (
+    Doubt,
+    disagreements,
+    doubted,
+    noted,
+    warn_of_doubts,
+    warn_of_status,
+)
 from pymc_logz.trees.kinds import HAIS, HAIS_BOTH
 from pymc_logz.trees.layout import evidence_dataset, make_tree
 from pymc_logz.trees.posterior import posterior_of
@@ -297,7 +304,7 @@ def doubts_of_run(
     may_look = not walls_of(block.kernel) and lacks_gradient(prepared.flat) is None
     if not doubts and is_narrow and may_look:
         doubts += found_from_prior(prepared, estimate, rng, block.compile_kwargs, block)
-    return doubts or above(before, estimate)
+    return doubts or disagreements(estimate, before, only_higher=True)[:1]
 
 
 def collect(

@@ -32,8 +32,9 @@ MAX_DIVERGENT_SHARE = 0.005
 """Posteriors whose log Z was right had up to 6 draws of 4,000 that diverged; the centred eight
 schools, off by up to 6 errors, 28 and more."""
 MAX_DISAGREEMENT = (4.0, 10.0)
-"""Joint errors by which another estimate may differ: up to a k-hat of 0.5, to which the error of
-weights is one (docs/theory/decisions.md), and up to the usual one."""
+"""Joint errors by which another estimate may be lower: up to a k-hat of 0.5, to which the error of
+weights is one (docs/theory/decisions.md), and up to the usual one. Four by which it may be higher:
+a few large weights that raise a mean raise its error with it, at any k-hat."""
 
 
 class Doubt(NamedTuple):
@@ -112,20 +113,24 @@ def _approximation(tree: xr.DataTree) -> str | None:
     return None
 
 
-def disagreements(first: LogZEstimate, others: Sequence[LogZEstimate]) -> list[Doubt]:
+def disagreements(
+    first: LogZEstimate, others: Sequence[LogZEstimate], only_higher: bool = False
+) -> list[Doubt]:
     """What independent estimates, by importance sampling, say against one with a number.
 
     One with too few or too heavy weights, or of a proposal that lacks something, accuses only if it
-    is far above: a mean weight is rarely larger than its expectation, and often smaller. By 7 nats
-    it is above the true one with a probability below 1 in 1,000, whatever its status, since its
-    expectation is one (Markov's inequality).
+    is higher: a mean weight is rarely larger than its expectation, and often smaller. Without an
+    error of its own it has to be 7 nats higher, which the true one is with a probability below 1 in
+    1,000, since its expectation is one (Markov's inequality).
     """
     found = []
     for other in others:
         log_z = other.details.get("log_mean_weight", other.log_z)
         apart = first.log_z - log_z
         error = float(np.hypot(first.mcse, np.nan_to_num(other.mcse)))
-        if -apart > max(7.0, MAX_DISAGREEMENT[0] * error) or apart**2 > _limit(other) * error**2:
+        higher = max(0.0 if np.isfinite(other.mcse) else 7.0, MAX_DISAGREEMENT[0] * error)
+        lower = np.inf if only_higher else _errors_below(other) * error
+        if -apart > higher or apart > lower:
             reason = (
                 f"{first.method} ({log_z + apart:.3f} ± {first.mcse:.3f}) and {other.method} "
                 f"({log_z:.3f} ± {other.mcse:.3f}, {other.status}) disagree by {apart:+.3g} nats, "
@@ -153,9 +158,9 @@ def second_opinions(
     return judged
 
 
-def _limit(other: LogZEstimate) -> float:
-    """Square of the joint errors beyond which an estimate convicts; infinite if it cannot."""
+def _errors_below(other: LogZEstimate) -> float:
+    """Joint errors below another beyond which an estimate accuses it; infinite if it cannot."""
     lacks = other.status == "uncovered"  # and is too low by that, whatever its weights say
     if lacks or not other.usable or other.khat > MAX_KHAT or other.weight_ess < LOW_ESS:
         return np.inf
-    return MAX_DISAGREEMENT[int(other.khat > 0.5)] ** 2
+    return MAX_DISAGREEMENT[int(other.khat > 0.5)]

@@ -15,7 +15,7 @@ from support.checks import make_rng
 
 import pymc_logz as lz
 from pymc_logz import energies
-from pymc_logz.checks.missed_modes import above, blend_doubts
+from pymc_logz.checks.missed_modes import blend_doubts
 from pymc_logz.estimators import LogZEstimate
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels import Langevin
@@ -24,6 +24,7 @@ from pymc_logz.loop.from_prior import look
 from pymc_logz.loop.planning import plan_run
 from pymc_logz.references.blend import Target
 from pymc_logz.tempered.settings import TemperedSettings
+from pymc_logz.trees.doubts import disagreements
 
 D = 120
 NOISES = np.array([0.3, 0.6])
@@ -69,7 +70,7 @@ def test_a_path_below_what_was_given_up(tried: float, n_told: int) -> None:
     """Would catch a path that lacks what a blend of uneven weights had, by 7 errors, with ok."""
     path = LogZEstimate("hais", -3.0, 0.04, 370.0, 0.2, "ok")
     blend = LogZEstimate("hais", -3.0 + tried, 0.05, 260.0, 0.95, "high_khat")
-    found = above([blend], path)
+    found = disagreements(path, [blend], only_higher=True)
     assert [one.status for one in found] == ["disagrees"] * n_told
 
 

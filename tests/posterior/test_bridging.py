@@ -332,11 +332,14 @@ def test_estimates_that_disagree_are_told() -> None:
         other = LogZEstimate("importance", found, mcse, 100.0, khat, status, details)
         return len(disagreements(first, [other]))
 
-    # by four errors; by ten where the tail is heavier; from far above, whatever the weights are
-    for loud in ((0.21,), (-0.21,), (0.51, 0.6), (7.1, 0.9, "high_khat"), (9.0, 2.0, "degenerate")):
+    # by four errors, and by ten if it is lower and its tail heavier
+    for loud in ((0.21,), (-0.21,), (0.21, 0.6), (-0.51, 0.6), (0.21, 0.9, "high_khat")):
         assert against(*loud) == 1
-    for quiet in ((0.19,), (0.4, 0.6), (-9.0, 0.9, "high_khat"), (-9.0, 2.0, "degenerate"), (6, 1)):
+    for quiet in ((0.19,), (0.19, 0.9, "high_khat"), (-0.4, 0.6), (-9.0, 0.9, "high_khat")):
         assert against(*quiet) == 0
+    # from far above if it has no error of its own
+    assert against(9.0, 2.0, "degenerate") == 1
+    assert against(-9.0, 2.0, "degenerate") == against(6.0, 2.0, "degenerate", np.nan) == 0
     assert against(9.0, 2.0, "degenerate", np.nan) == 1
 
 
