@@ -31,6 +31,7 @@ from pymc_logz.models.context import (
 from pymc_logz.models.discrete import discrete_names
 from pymc_logz.models.exact import exact_observations
 from pymc_logz.models.guards import check_model
+from pymc_logz.models.known_priors import log_constant_of_fields
 from pymc_logz.posterior.bridging import bridge_sampling
 from pymc_logz.runners.progress import progress_bar
 from pymc_logz.tempered.evidence import of_levels
@@ -236,7 +237,7 @@ def _of_model(
 def _without_unknowns(model: pm.Model) -> xr.DataTree:
     """Log Z of a model without free variables, as a point null is: its log likelihood."""
     check_model(model, fixed=True)
-    [log_z] = cheaply_compiled([], [model.datalogp])()
+    log_z = cheaply_compiled([], model.datalogp)() - log_constant_of_fields(model, observed=True)
     group = evidence_dataset([exact_estimate(float(log_z))], {"prior_finite_share": 1.0})
     return make_tree({"evidence": group, **data_datasets(model)}, {"method": "exact"}, kinds.EXACT)
 

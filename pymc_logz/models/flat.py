@@ -34,6 +34,7 @@ from pymc_logz.models.data_inputs import (
 from pymc_logz.models.discrete import at_symbolic_row, columns_of, joined, sites_of
 from pymc_logz.models.exact import REMEDY, exact_observations
 from pymc_logz.models.guards import ONE_TURN, check_model, refuse_discrete
+from pymc_logz.models.known_priors import log_constant_of_fields
 from pymc_logz.models.prior import PriorDraws, transformed
 from pymc_logz.paths.geometric import AnnealingPath, DrawRows, Entries, Site
 from pymc_logz.paths.mixture import mixture_path
@@ -156,7 +157,10 @@ def _flat_graph(
     }
     vector, parts = symbolic_data(model, data)
     replaced = {**given, **{data_variable(opened, name): parts[name] for name in data}}
-    densities = clone_replace([opened.varlogp, opened.datalogp], replaced, rebuild_strict=False)
+    log_ratio = opened.datalogp
+    if constant := log_constant_of_fields(model, observed=True):
+        log_ratio = log_ratio - constant
+    densities = clone_replace([opened.varlogp, log_ratio], replaced, rebuild_strict=False)
     kept.bake_in(var for var in graph_inputs(densities) if isinstance(var, Constant))
     densities = [
         pt.as_tensor(rewrite_pregrad(density), allow_xtensor_conversion=True)

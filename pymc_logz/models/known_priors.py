@@ -138,18 +138,20 @@ def log_share_in_order(model: pm.Model) -> float:
     return -float(sum(np.prod(shape[:-1]) * gammaln(shape[-1] + 1) for shape in shapes))
 
 
-def log_constant_of_fields(model: pm.Model) -> float:
+def log_constant_of_fields(model: pm.Model, observed: bool = False) -> float:
     """Log of what PyMC's densities of conditional autoregressions integrate to.
 
     They are those of normals whose precision has the numbers of neighbours on its diagonal, up to a
-    constant.
+    constant. Those of the prior, or those that are ``observed``.
     """
     total = 0.0
-    for rv in model.free_RVs:
-        if type(rv.owner.op) is multivariate.CARRV and is_known(model, rv):
+    for rv in model.observed_RVs if observed else model.free_RVs:
+        if type(rv.owner.op) is multivariate.CARRV and (observed or is_known(model, rv)):
             weights = cheaply_compiled([], rv.owner.inputs[3])()
             neighbours = np.asarray(weights.sum(axis=-2)).ravel()
-            n_fields = starting_point(model)[model.rvs_to_values[rv].name].size / neighbours.size
+            value = model.rvs_to_values[rv]
+            field = value.eval() if observed else starting_point(model)[value.name]
+            n_fields = field.size / neighbours.size
             total += 0.5 * n_fields * (np.log(2 * np.pi) - np.log(neighbours)).sum()
     return float(total)
 

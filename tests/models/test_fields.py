@@ -4,7 +4,7 @@ import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
-from scipy import stats
+from scipy import integrate, stats
 from support.checks import make_rng
 
 import pymc_logz as lz
@@ -46,6 +46,37 @@ def check(tree: xr.DataTree, n: int = 1) -> None:
 def test_a_field(kind: str) -> None:
     """Catches log Z without the constant: 3.0 nats off, and twice that for two fields."""
     check(lz.sample_hais(model=field(kind), random_seed=1, progressbar=False))
+
+
+def seen_field(n: int = 1, tau: float | None = None) -> pm.Model:
+    """Fields that are data themselves, of a precision that is unknown or given."""
+    with pm.Model() as model:
+        scale = pm.Gamma("tau", 2, 1) if tau is None else tau
+        data = SEEN if n == 1 else np.array([SEEN, SEEN[::-1]])
+        pm.CAR("y", mu=np.zeros(5), W=BESIDE, alpha=ALPHA, tau=scale, observed=data)
+    return model
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_a_field_that_is_seen(n: int) -> None:
+    """Catches a likelihood without its constant, by which models with other ones are compared."""
+    of_one = np.linalg.inv(PRECISION / TAU)
+    data = [SEEN, SEEN[::-1]][:n]
+
+    def density(tau: float) -> float:
+        field = stats.multivariate_normal(np.zeros(5), of_one / tau)
+        return np.exp(sum(field.logpdf(one) for one in data)) * stats.gamma(2).pdf(tau)
+
+    exact = np.log(integrate.quad(density, 0, 50, epsabs=0, points=[1])[0])
+    found = lz.sample_hais(model=seen_field(n), random_seed=3, progressbar=False)["evidence"]
+    assert found["status"].item() == "ok"
+    assert abs(float(found["log_z"][0]) - exact) < 4 * float(found["mcse"][0])
+
+
+def test_a_field_that_is_seen_without_unknowns() -> None:
+    found = lz.evidence(seen_field(tau=TAU))["evidence"]
+    exact = stats.multivariate_normal(np.zeros(5), np.linalg.inv(PRECISION)).logpdf(SEEN)
+    assert float(found["log_z"][0]) == pytest.approx(exact)
 
 
 def test_every_way_to_its_evidence() -> None:
