@@ -339,6 +339,7 @@ def collect(
         **({"weights": ONE_TEMPERATURE} if plan.n_temperatures == 1 else {}),
         **planned.reference.record(),
         **{ERROR_FACTOR: planned.reference.error_factor, REFERENCE_MCSE: planned.reference.mcse},
+        **planned.record(),
         **noted(doubts),
     )
     chosen = resampled(of_rows("log_weight", runs), call.rngs.run, shuffled=True)

@@ -98,14 +98,20 @@ class Call[S: RunSettings]:
 
         def record() -> dict[str, Any]:
             made = make()
-            found = {name: getattr(made, name) for name in ("plan", "stages", "blend")}
+            found = {name: getattr(made, name) for name in ("plan", "stages", "blend", "from_prior")}
             return {**found, "reference": made.reference.without_draws()}
 
         made = self.once(name, record, prepared, block)
         reference = made["reference"]
         if prepared is not None:
             reference = reference.with_draws(prepared.prior)
-        planned = Planned(reference.start(block), made["plan"], reference, made["stages"])
+        planned = Planned(
+            reference.start(block),
+            made["plan"],
+            reference,
+            made["stages"],
+            from_prior=made["from_prior"],
+        )
         if made["blend"] is None or prepared is None:
             return planned
         return replace(planned, blend=made["blend"], target=Target(prepared, block))

@@ -29,8 +29,15 @@ class Planned:
     """What rows are drawn from, and weighted by, where no path is needed."""
     target: Target | None = None
     """What these are weighted for, or what may be planned in another way if this one fails."""
+    from_prior: tuple[float, float] | None = None
+    """Log Z and its error by the particles that walked from the prior, before it was planned."""
     ran: tuple[Annealed, ...] = ()
     """Chains of a run of it, once there is one."""
+
+    def record(self) -> dict[str, float]:
+        """For the attributes of a result."""
+        names = "from_prior_log_z", "from_prior_mcse"
+        return dict(zip(names, self.from_prior or (), strict=False))
 
     def longer(self, factor: int) -> "Planned":
         """The same with so many times the temperatures, or rows to choose one from."""

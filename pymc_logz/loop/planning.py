@@ -135,12 +135,15 @@ class Planner:
         prepared = self.target.prepared
         may_ask = prepared.n_dims > few and prepared.exact_row is None
         limit = long if may_ask and self.settings.asks_for("learned") else np.inf
-        if (planned := self.short(search, limit)) is not None:
-            return planned
-        with line("Fitting a reference to draws of pm.sample"):
-            is_drawn = add_draws(search)
-        planned = self.short(search, limit) if is_drawn else None
-        return planned or self.path(search)
+        planned = self.short(search, limit)
+        if planned is None:
+            with line("Fitting a reference to draws of pm.sample"):
+                is_drawn = add_draws(search)
+            planned = self.short(search, limit) if is_drawn else None
+        planned = planned or self.path(search)
+        stages = search.look.stages if search.look else None
+        walked = None if stages is None or stages.log_z is None else stages.islands_log_z()
+        return replace(planned, from_prior=walked)
 
     def short(self, search: Search, limit: float) -> Planned | None:
         """Rows of the blend, or a path; None if a run along it would make more moves than that."""
