@@ -54,7 +54,7 @@ class ImproperPriorError(ModelError):
 
 
 class DiscreteVariableError(ModelError):
-    """A free variable is discrete where none may be, or its entries are tied to each other.
+    """A free variable is discrete where that is not supported, or its entries depend on each other.
 
     Examples
     --------
@@ -91,7 +91,7 @@ class PilotError(RuntimeError):
 
 
 class WorkersLostError(RuntimeError):
-    """Workers were lost again and again, so that the model itself seems to end them.
+    """Workers died again and again, so the model itself seems to cause it.
 
     Examples
     --------
@@ -111,7 +111,7 @@ class WorkersLostError(RuntimeError):
 
 
 class CheckpointError(ValueError):
-    """A checkpoint is of another run, or cannot be read.
+    """A checkpoint belongs to another run, or cannot be read.
 
     Examples
     --------

@@ -268,11 +268,11 @@ def raise_log_likelihood(
     particles that were annealed forward along the same temperatures, so that its log is low on
     average (reverse annealed importance sampling estimator, RAISE).
 
-    With enough temperatures, these are distributed as the machine is. With fewer,
-    their distribution is smoother, and may fit data better that the machine itself fits poorly:
-    then the result is above the machine's own log likelihood. For data drawn from the machine it is
-    below, and encloses it together with `sample_hais`. Compare two numbers of temperatures
-    (``betas``) to see which it is.
+    With enough temperatures, the annealed particles have the distribution of the machine. With
+    fewer, their distribution is smoother, and may fit data better than the machine does: then the
+    result is above the machine's own log likelihood. For data drawn from the machine it is below,
+    and together with `sample_hais` it encloses it. Compare two numbers of temperatures (``betas``)
+    to see which it is.
 
     Parameters
     ----------
@@ -301,7 +301,7 @@ def raise_log_likelihood(
     TypeError
         If the model is something else.
     ValueError
-        If data are no rows of zeros and ones, or another argument is outside its range.
+        If the data are not rows of zeros and ones, or another argument is outside its range.
 
     References
     ----------

@@ -76,19 +76,19 @@ def evidence(
     - A posterior and its model: `bridge_sampling`.
     - A run of `sample_hais`, of `sample_tempered`, or of ``pm.sample`` with step `HAIS` or
       `SimulatedTempering`: log Z from the weights or levels that it holds.
-    - A tree that has an ``evidence`` already, and nothing to make a better one of: that one.
+    - A tree that already has an ``evidence``, but no data for a better one: that one.
 
-    What came of it is logged in one sentence; what was chosen and why is noted in the attributes
-    ``chosen`` and ``reason`` of the group. Where a model is at hand, a second estimate that is
-    independent of the first and cheap (importance sampling from a Student-t fitted to the draws)
-    checks it; for a simulator, where `likelihood_form` exists.
+    The result is logged in one sentence; the choice and its reason are in the attributes ``chosen``
+    and ``reason`` of the group. If a model is given, a second estimate that is independent of the
+    first and cheap (importance sampling from a Student-t fitted to the draws) checks it; for a
+    simulator, where `likelihood_form` exists.
 
     Parameters
     ----------
     idata
         DataTree, or a PyMC model, or an energy such as ``energies.bernoulli_rbm(...)``.
     model
-        The model that a tree's posterior is of. Inside a model's context both may be left out.
+        The model of the tree's posterior. Inside a model's context both can be omitted.
     methods
         Estimators of a tempered run: ``"all"``, or names out of ``"rts"``, ``"mbar"``, ``"ts"``,
         ``"bar_chain"``, ``"stepping_stone"``, ``"stepping_stone_reverse"``, ``"ti_trapezoid"``,
@@ -113,7 +113,7 @@ def evidence(
     Raises
     ------
     TypeError
-        If the arguments changed places, or one does not apply to what was given.
+        If the arguments are swapped, or one does not apply to what was given.
     ValueError
         If the tree has nothing to compute a log Z from, is of another model or of other data, or a
         method is unknown or does not apply.

@@ -88,8 +88,8 @@ def cite(tree: xr.DataTree) -> str:
     Returns
     -------
     str
-        BibTeX entries, the method's own first, and those of what it started from, its moves and
-        its estimators; empty where nothing of this package was used, or where draws do not tell
+        BibTeX entries, the method's own first, and those of what it started from, its moves and its
+        estimators; empty if nothing of this package was used, or if the draws do not show it
         (`PartialMomentumHMC`).
 
     Raises

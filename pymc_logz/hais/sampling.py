@@ -69,8 +69,8 @@ def sample_hais(
         energy made of bits, such as ``energies.bernoulli_rbm(...)``, whose beta = 0 are independent
         bits, and which block Gibbs moves.
     betas
-        ``"adaptive"`` lets the pilot place the temperatures; a whole number K makes K equal steps,
-        as in the paper; an increasing array from 0 to 1 is taken as it is.
+        ``"adaptive"`` lets the pilot place the temperatures; an integer K makes K equal steps, as
+        in the paper; an increasing array from 0 to 1 is taken as it is.
     kernel
         How particles move: settings such as ``Hamiltonian()``, ``RandomWalk()`` or ``Slice()``, of
         which the pilot tunes what they leave None, or one of ``"hais"``, ``"hmc"``, ``"langevin"``,
@@ -80,44 +80,45 @@ def sample_hais(
         Moves that the pilot makes at each of its stages, and that reverse particles make at beta =
         1 before they go back.
     target_accept
-        Acceptance rate that the tuned step sizes aim at, in (0, 1), by default 0.8; for kernels
-        that have an aim of their own, or no step size to tune, it must be left out.
+        Acceptance rate that the tuned step sizes aim at, in (0, 1), by default 0.8; it must be
+        omitted for kernels that have their own target or no step size to tune.
     executor
-        Who runs the chains, in place of threads of this process: any
+        What runs the chains, instead of threads of this process: any
         ``concurrent.futures.Executor``, such as a pool of processes or dask's
         ``Client.get_executor()``. It changes the wall time, never the result.
     checkpoint
-        A folder, such as ``"run.zarr"``, in which the run is kept as it goes. Killed at any moment
-        and called again with the same arguments it goes on, and ends with the same bits; see
-        `pymc_logz.resume`.
+        A folder, such as ``"run.zarr"``, in which the run is stored as it proceeds. If it is killed
+        at any moment and the call is repeated with the same arguments, it continues, with
+        bit-for-bit the same result; see `pymc_logz.resume`.
     time_limit
-        Seconds without an answer of any chain after which the run is given up: a likelihood hangs.
-        None waits.
+        The run stops if no chain responds for this many seconds, for example because a likelihood
+        hangs. None waits.
     max_memory
         Bytes, or text such as ``"2 GB"``, that the moves of all chains of a process may take at a
-        time: particles are computed in portions. Beside it are the model's data, the libraries, and
-        the draws. It changes results by rounding at most.
+        time: particles are computed in portions. The model's data, the libraries and the draws come
+        on top. It changes results by rounding at most.
     check_reproducible
-        Whether to run one chain again in this process, and to warn if a bit of it is another.
+        Whether to run one chain again in this process, and to warn if the results are not
+        bit-for-bit the same.
     cores
         Chains that run at the same time. It changes the wall time, never the result. None runs as
         many as there are processors.
     reference
         What the path starts from. ``"learned"`` fits a mixture of Student-t components to the
-        particles that a pilot carried from the prior, with a small share of the prior, and takes it
-        if it covers those particles. In more than 16 dimensions, of which most are normal given at
-        most six others, it takes nested Laplace approximations. ``"laplace"`` does the same as the
-        first with one component that has the curvature at the posterior's mode, and takes what is
-        fitted to the particles where that does not cover them; otherwise the path starts from the
-        prior. ``"prior"`` is the paper's path. A DataTree with a group ``posterior`` has its draws
-        fitted, unchecked. None is ``"learned"``, or ``"prior"`` where ``betas`` are given or
-        particles go in both directions. log Z is the same number, its error is not. Another PyMC
-        model of the same variables, whose density is nowhere zero where this one's is not, is where
-        particles are annealed to first: the path leads from its posterior to this one, and the tree
-        has the group ``bayes_factor``, with ``log_bayes_factor`` of this model against the other
-        one, and its error. Where ``model`` is an energy made of bits, another one of the same
-        blocks, or a sequence of them that the path leads through (`energies.moment_averaged`);
-        ``log_bayes_factor`` is that against the last.
+        particles that a pilot carried from the prior, with the prior as a small component, and
+        takes it if it covers those particles. In more than 16 dimensions, of which most are normal
+        given at most six others, it takes nested Laplace approximations. ``"laplace"`` does the
+        same as the first with one component that has the curvature at the posterior's mode, and
+        takes what is fitted to the particles where that does not cover them; otherwise the path
+        starts from the prior. ``"prior"`` is the paper's path. For a DataTree with a group
+        ``posterior`` the mixture is fitted to its draws, without checks. None is ``"learned"``, or
+        ``"prior"`` where ``betas`` are given or particles go in both directions. log Z is the same
+        number, its error is not. With another PyMC model of the same variables, whose density is
+        nonzero wherever this one's is, particles are first annealed to its posterior, and the path
+        leads from there to this one, and the tree has the group ``bayes_factor``, with
+        ``log_bayes_factor`` of this model against the other one, and its error. Where ``model`` is
+        an energy made of bits, another one of the same blocks, or a sequence of them that the path
+        leads through (`energies.moment_averaged`); ``log_bayes_factor`` is that against the last.
     direction
         ``"forward"``, or ``"both"`` to anneal back from the posterior too: the forward estimate is
         low on average and the reverse one high, and Bennett's acceptance ratio joins the two.
@@ -125,16 +126,16 @@ def sample_hais(
         Posterior draws that the reverse particles start from. None takes the resampled ends of the
         forward particles, which makes the reverse estimate only as good as they are.
     target_mcse
-        Error of log Z, in nats, that the run grows to meet by more particles. None has as many
-        temperatures as an error of 0.02 takes where that is cheap, up to 0.05 where it is not, and
-        tries once more with four times as many if the outcome is not good enough.
+        Target for the error of log Z, in nats: particles are added until it is met. None takes as
+        many temperatures as an error of 0.02 needs where that is cheap, up to 0.05 where it is not,
+        and tries once more with four times as many if the result is not good enough.
     sum_out
         Whether discrete variables are summed out in place of being moved: entries that are
         independent given the others one by one (labels of a mixture), others over all of their
         values together, if these are at most 4,096. None does so where the model's graph shows that
-        it can be done and no kernel is given that moves them, or has scales: what moves may stay at
-        values that most of the prior has, and not come to those of the posterior. The draws of the
-        posterior have them again.
+        it can be done and no kernel is given that moves them, or has scales: variables that move
+        may stay at values that are typical of the prior, and miss those of the posterior. The
+        posterior draws include these variables again.
     random_seed
         Anything that ``pm.sample`` takes.
     progressbar
@@ -162,7 +163,7 @@ def sample_hais(
     CheckpointError
         If the checkpoint is of another run; the message says what differs.
     ValueError
-        If an argument is outside its range, or would be ignored beside the others.
+        If an argument is outside its range, or would be ignored because of another one.
 
     Warns
     -----
@@ -173,14 +174,14 @@ def sample_hais(
     --------
     evidence : this, or another method where its status is not ok.
     sample_tempered : for several modes, and log Z at every temperature.
-    bridge_sampling : log Z of draws that there are.
+    bridge_sampling : log Z from existing draws.
     plot_path, plot_weights
 
     Notes
     -----
-    Draws start at the prior whatever ``initval`` says. Potentials are part of the target, and of
-    log Z. A prior that a transform restricts (an ordered normal, say) is renormalised. An interrupt
-    (Ctrl-C) returns the chains that are finished.
+    Particles start from the prior, and ``initval`` is ignored. Potentials are part of the target,
+    and of log Z. A prior that a transform restricts (an ordered normal, say) is renormalised. An
+    interrupt (Ctrl-C) returns the chains that are finished.
 
     References
     ----------

@@ -207,33 +207,33 @@ def sample_hmc(
 ) -> xr.DataTree:
     """Posterior draws by Hamiltonian Monte Carlo, all chains in one batch.
 
-    It is what one wants for hundreds or thousands of short chains on JAX: a step of all of them is
-    one call. Modes are looked for as in `sample_hais`, and superchains start at rows of the
-    posterior, in each mode as many as it has of it, up to chance: a mode with less than one
-    superchain's share may have none. While tuning, a step size that all chains share follows the
-    moving average of their acceptance rate (times 1.02 above ``target_accept``, times 0.98 below),
-    and length scales come from where the chains are; then both are frozen.
+    Use it for hundreds or thousands of short chains on JAX: a step of all of them is one call.
+    Modes are searched for as in `sample_hais`. Superchains start at approximate posterior draws, so
+    that up to chance each mode gets superchains in proportion to its probability; a mode with a
+    probability below that of one superchain may get none. While tuning, a step size that all chains
+    share follows the moving average of their acceptance rate (times 1.02 above ``target_accept``,
+    times 0.98 below), and length scales come from where the chains are; then both are frozen.
 
-    Chains of a superchain start at the same point. Whether they have forgotten it is what nested
-    R-hat tells, which needs no long chains: see the attribute ``rhat_nested`` of ``sample_stats``.
+    Chains of a superchain start at the same point. Nested R-hat, which does not need long chains,
+    shows whether they have forgotten it: see the attribute ``rhat_nested`` of ``sample_stats``.
 
     Parameters
     ----------
     draws
-        Draws of each chain that are kept, one after each move.
+        Number of stored draws of each chain, one after each move.
     chains
-        Chains, a multiple of ``superchains``.
+        Number of chains, a multiple of ``superchains``.
     model
         PyMC model with continuous free variables and proper priors; None takes the one on the
         context stack.
     tune
-        Moves of each chain before that, which find the step size and the scales.
+        Number of tuning moves of each chain, which find the step size and the scales.
     superchains
         Points at which chains start, at least 2.
     n_steps
         Leapfrog steps of a move, 1 to 64.
     refreshment
-        Share of the momentum *variance* replaced before a move, in [0, 1]. 1 is ordinary
+        Fraction of the momentum *variance* that is replaced before a move, in [0, 1]. 1 is ordinary
         Hamiltonian Monte Carlo; less keeps a direction of travel over moves, and turns it round on
         rejection.
     step_size
@@ -245,7 +245,7 @@ def sample_hmc(
         Mean acceptance rate that the step size aims at, in (0, 1).
     jitter
         The step size of a move varies by up to this fraction of its value, in [0, 1), the same for
-        all chains: trajectories of one length may end where they began.
+        all chains: trajectories of constant length may end where they began.
     random_seed, progressbar, compile_kwargs
         As in `sample_hais`.
 

@@ -75,14 +75,14 @@ class KeptRun:
 
 
 def resume(path: str | os.PathLike) -> KeptRun:
-    """How far a run with a checkpoint has come; to go on with it, call it again as before.
+    """Progress of a run with a checkpoint; to continue the run, repeat the original call.
 
     Nothing is unpickled, computed or changed, and no model is needed.
 
     Parameters
     ----------
     path
-        What was given as ``checkpoint``.
+        The folder that was given as ``checkpoint``.
 
     Returns
     -------
@@ -175,11 +175,11 @@ def extend(
     cores: int | None = None,
     progressbar: bool = True,
 ) -> xr.DataTree:
-    """The run of a tree with more draws, and so a smaller error; nothing is run twice.
+    """Extend the run of a tree by more draws, for a smaller error; nothing is run twice.
 
-    The run must have been kept (``checkpoint``): its plan, its seeds and where its chains are come
-    from there. New particles of an annealed run follow the same plan, and are weighted alike;
-    walkers of a tempered run walk on.
+    The run must have been stored (``checkpoint``): its plan, its seeds and the positions of its
+    chains are read from there. New particles of an annealed run follow the same plan, and are
+    weighted alike; walkers of a tempered run walk on.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ def extend(
     model
         The model or energy of the run; None takes the one on the context stack.
     draws
-        Rows, or iterations of each walker, to be added to every chain, at least 2.
+        Particles, or iterations of each walker, to be added to every chain, at least 2.
     checkpoint
         Where the checkpoint is now, if it was moved.
     executor, time_limit, max_memory, cores, progressbar
@@ -202,13 +202,13 @@ def extend(
     Raises
     ------
     CheckpointError
-        If the checkpoint is of another run, or not all of its settings are kept.
+        If the checkpoint is of another run, or not all of its settings are stored.
     ValueError
-        If the tree is of no run that was kept.
+        If the run of the tree was not stored.
 
     See Also
     --------
-    resume : how far a run has come.
+    resume : progress of a run.
 
     Examples
     --------

@@ -77,18 +77,18 @@ def evidence_of_models(
     progressbar: bool = True,
     **kwargs: Any,
 ) -> dict[str, xr.DataTree]:
-    """The evidence of several models by name, as `evidence` finds that of each.
+    """The evidence of several models by name, each computed by `evidence`.
 
     Parameters
     ----------
     models
         PyMC models by name.
     executor
-        Who finds them: any ``concurrent.futures.Executor``; None finds one after the other. It
+        What runs the models: any ``concurrent.futures.Executor``; None runs one after the other. It
         changes the wall time, never the result.
     checkpoint
-        A folder, such as ``"models.zarr"``, in which the trees of models that are done are kept,
-        and the run of each model that is under way, as `sample_hais` keeps it (not those with exact
+        A folder, such as ``"models.zarr"``, in which the trees of finished models are stored, and
+        the run of each model that is in progress, as `sample_hais` keeps it (not those with exact
         observations, nor along a path from another model). Killed and called again with the same
         arguments, it goes on from there, with the same bits. By an executor, its workers must see
         the folder.

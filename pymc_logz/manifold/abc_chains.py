@@ -179,7 +179,7 @@ def abc_mcmc(
 
     A proposal is accepted by the ratio of the prior of the parameters, if its output is within
     epsilon: Metropolis on parameters and noise together, whose proposal of the noise is its prior.
-    Chains stay where they are for long where few outputs are that near.
+    Chains stay at one point for a long time if few outputs are within that distance.
 
     Parameters
     ----------
@@ -189,10 +189,11 @@ def abc_mcmc(
         Free variables that are parameters. All others are noise, whose prior may not depend on
         parameters, nor theirs on noise.
     draws, tune, chains
-        Draws of each chain, moves before them, and chains, which are simulated together.
+        Number of draws of each chain, of moves before them, and of chains, which are simulated
+        together.
     step_size
-        Of the walk, in standard deviations of the prior on the unconstrained scale. None takes the
-        one that moves furthest in a fifth of the tuning.
+        Step size of the walk, in standard deviations of the prior on the unconstrained scale. None
+        takes the one that moves furthest in a fifth of the tuning.
     start
         DataTree or Dataset of draws within epsilon, on the natural scale, to start from, such as
         those of `ConstrainedHMC`. None looks among a million prior draws.
@@ -292,7 +293,7 @@ def abc_slice(
     Returns
     -------
     xarray.DataTree
-        As of `abc_mcmc`; ``accepted`` is the share of the simulations of a draw.
+        As of `abc_mcmc`; ``accepted`` is the fraction of simulations that were accepted for a draw.
 
     Raises
     ------

@@ -36,7 +36,7 @@ def ExactObservation(  # a model component, named as PyMC names them
 
     There is no likelihood and no tolerance. ``output`` is a differentiable expression of the free
     variables: what a simulator makes of its parameters and of its noise. The posterior is the prior
-    restricted to the inputs that give ``observed``. It may stand beside ordinary priors,
+    restricted to the inputs that give ``observed``. It can be combined with ordinary priors,
     likelihoods and potentials.
 
     Parameters
@@ -50,8 +50,8 @@ def ExactObservation(  # a model component, named as PyMC names them
     dims
         Names of its dimensions.
     noise
-        Free variables (or their names) of which each entry reaches one entry of ``output`` only, so
-        that the cost of a step is linear in their number. None finds them where that is safe.
+        Free variables (or their names) each entry of which affects only one entry of ``output``, so
+        that the cost of a step is linear in their number. None detects them where that is safe.
     model
         PyMC model; None takes the one on the context stack.
 
@@ -73,7 +73,7 @@ def ExactObservation(  # a model component, named as PyMC names them
     Notes
     -----
     It is kept by ``model.copy()``, ``pm.do`` and ``pm.observe``, and drawn by
-    ``model.to_graphviz()``. A sampler that does not know it stops with an error. Like any
+    ``model.to_graphviz()``. A sampler that does not support it stops with an error. Like any
     potential, it is not part of what ``pm.sample_prior_predictive`` draws from.
 
     References
@@ -186,7 +186,7 @@ def generator_form(model: pm.Model, var_names: Sequence[str] | None = None) -> p
         Cauchy, Gumbel, StudentT) or have an inverse distribution function (LogNormal, Exponential,
         Weibull, Pareto, Uniform).
     var_names
-        Observed variables to turn round; None takes all.
+        Observed variables to convert; None takes all.
 
     Returns
     -------
@@ -200,7 +200,7 @@ def generator_form(model: pm.Model, var_names: Sequence[str] | None = None) -> p
 
     See Also
     --------
-    likelihood_form : the way back.
+    likelihood_form : the inverse.
 
     References
     ----------
@@ -263,12 +263,13 @@ def _form_of(rv: Variable, name: str) -> Form:
 
 
 def relax(model: pm.Model, tolerance: float | Mapping[str, Any]) -> pm.Model:
-    """A model with a likelihood of given width in place of each exact observation.
+    """A model in which each exact observation is replaced by a normal likelihood of given width.
 
     Each entry of an exact observation becomes an observed normal variable around the output, with
     ``tolerance`` for its standard deviation: approximate Bayesian computation with a normalised
     Gaussian kernel. Its log Z goes to that of the exact model as the tolerance goes to zero, and
-    its posterior too; any sampler can take it, the less easily the smaller the tolerance.
+    its posterior too; any sampler can take it, but sampling gets harder as the tolerance gets
+    smaller.
 
     Parameters
     ----------

@@ -43,19 +43,19 @@ def likelihood_form(model: pm.Model) -> pm.Model:
     Raises
     ------
     ModelError
-        If there is no exact observation, or no noise variable of that kind was found for one. Where
-        there is none its likelihood is an integral, which `ConstrainedHMC` and `bridge_sampling`
-        do.
+        If there is no exact observation, or no noise variable of that kind was found for one.
+        Without such a variable the likelihood is an integral; use `ConstrainedHMC` and
+        `bridge_sampling`.
     DiscreteVariableError
         If a free variable is discrete.
 
     See Also
     --------
-    generator_form : the way back.
+    generator_form : the inverse.
 
     Notes
     -----
-    Where several variables would do for noise, the one declared last goes, unless ``noise=`` of
+    If several variables could be the noise, the one declared last is used, unless ``noise=`` of
     `ExactObservation` names another. Of a loop, what is drawn from the observed variables (as
     ``pm.sample_prior_predictive`` does) is one step ahead of the data, not a simulation. Initial
     values are not kept.

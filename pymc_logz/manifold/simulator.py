@@ -128,17 +128,17 @@ def abc_rejection(
     """Prior draws of a simulator whose output is within a distance of what was observed.
 
     Approximate Bayesian computation at its simplest, to compare with: an output counts as observed
-    if its Euclidean distance is below epsilon. The share of the draws that are accepted, over the
-    volume of the ball, is Z of the simulator with noise added that is uniform in the ball; it goes
-    to that of the exact observations as epsilon goes to zero, and the share to nothing.
+    if its Euclidean distance is below epsilon. The fraction of draws that are accepted, divided by
+    the volume of the ball, is Z of the simulator with added noise that is uniform in the ball. As
+    epsilon goes to zero, this goes to Z of the exact observations, and the fraction goes to zero.
 
     Parameters
     ----------
     model
-        Model with `ExactObservation`, and neither likelihoods nor potentials besides; None takes
-        the one on the context stack.
+        Model with `ExactObservation`, and no other likelihoods or potentials; None takes the one on
+        the context stack.
     epsilon
-        Euclidean distance of outputs that counts as none, in their units.
+        Euclidean distance, in units of the outputs, below which an output counts as observed.
     draws
         Prior draws, each a run of the simulator.
     random_seed, compile_kwargs
@@ -154,8 +154,8 @@ def abc_rejection(
     Raises
     ------
     ModelError
-        If the model is not of this kind, or no draw is accepted: the message says how near the
-        nearest was, and what bound on log Z follows.
+        If the model is not of this kind, or no draw is accepted: the message gives the distance of
+        the nearest one, and the resulting bound on log Z.
 
     Warns
     -----
@@ -164,7 +164,7 @@ def abc_rejection(
 
     See Also
     --------
-    abc_mcmc, abc_slice : chains, which lose fewer simulations.
+    abc_mcmc, abc_slice : chains, which waste fewer simulations.
     relax : a normal kernel, for samplers that follow gradients.
 
     References

@@ -128,22 +128,22 @@ class ConstrainedHMC(WholeModelStep):
     step_size
         None adapts it.
     jitter
-        The step size of each draw is drawn within this share of its value, in [0, 1).
+        The step size of each draw varies by up to this fraction of its value, in [0, 1).
     max_steps
         Steps of a trajectory at most.
     scale
         Length scales of the unconstrained inputs, one number or one each, which act as the mass
         matrix. None takes the spread of the prior.
     tolerance
-        Distance to the set that counts as none, in units of the scales.
+        Largest distance to the set that is treated as zero, in units of the scales.
     use_structure
-        Whether to look for inputs that reach one output each, as noise does: their number then
-        enters the cost linearly.
+        Whether to look for inputs that affect only one output each, as noise does; the cost is then
+        linear in their number.
     random_seed
-        Seed of what is done when the step method is made: a first point of the set. The chains have
-        the seeds that ``pm.sample`` gives them, and start at different points.
+        Seed for a first point of the set, which is found when the step method is made. The chains
+        have the seeds that ``pm.sample`` gives them, and start at different points.
     model, blocked, rng, initial_point, compile_kwargs
-        As in `HAIS`; JAX is much the fastest.
+        As in `HAIS`; JAX is by far the fastest.
 
     Raises
     ------
@@ -167,8 +167,8 @@ class ConstrainedHMC(WholeModelStep):
     Notes
     -----
     Chains start at points found from prior draws by a damped Gauss-Newton search, unless the
-    ``initvals`` of ``pm.sample`` lie on the set: each finds four, moves them on by 32 transitions
-    of four steps, and takes one, in proportion to the density that they came to. The set must be
+    ``initvals`` of ``pm.sample`` lie on the set: each finds four, moves them by 32 transitions of
+    four steps, and takes one, in proportion to the density at their end points. The set must be
     connected to be explored fully: compare chains.
 
     Statistics: ``acceptance_rate``, ``accepted`` (0 or 1), ``energy``, ``energy_error`` (of the

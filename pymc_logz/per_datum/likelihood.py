@@ -84,7 +84,8 @@ def marginal_log_likelihood(
     data
         Names of ``pm.Data`` containers (observations or covariates of the likelihood) or of
         observed variables, each with an array of one more axis than the model's own data: the data
-        rows, first. All have the same number of rows. Data that are not named stay as in the model.
+        rows, first. All have the same number of rows. Data that are not named stay as they are in
+        the model.
     draws
         Particles per data row, at least 2.
     betas, kernel, tune, target_accept, checkpoint, time_limit, max_memory, check_reproducible, \
@@ -137,8 +138,8 @@ def marginal_log_likelihood(
     over many does: ``sum_log_z - sum_bias`` corrects for it.
 
     Data rows run in equal batches of at most ``max(1, 2048 // draws)`` (fewer if a datum is huge),
-    with random numbers of their own. Where some rows have a poor status, run those alone: the pilot
-    then looks at them.
+    with random numbers of their own. If some rows have a poor status, run those separately, so that
+    the pilot adapts to them.
 
     References
     ----------

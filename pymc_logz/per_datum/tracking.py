@@ -58,8 +58,8 @@ class LogZTracker:
     ----------
     model
         PyMC model; None takes the one on the context stack. What changes is in ``pm.Data``
-        containers, which enter the likelihood or potentials, not the priors. Their shapes stay.
-        Or a machine of bits, `pymc_logz.energies.bernoulli_rbm`, whose ``weights``,
+        containers, which enter the likelihood or potentials, not the priors. Their shapes must not
+        change. Or a machine of bits, `pymc_logz.energies.bernoulli_rbm`, whose ``weights``,
         ``visible_bias`` and ``hidden_bias`` change.
     data
         Names of what changes; None means all containers of the model, or all three.
@@ -69,15 +69,15 @@ class LogZTracker:
         Number of walkers, at least 2: errors are those between walkers, so that they hold however
         slowly each of them travels.
     alpha
-        Share of each new estimate, in (0, 1]. Errors of about ``2 / alpha`` updates are averaged.
+        Weight of each new estimate, in (0, 1]. Errors of about ``2 / alpha`` updates are averaged.
     betas, level_prior, kernel, tune, target_accept
         As in `sample_tempered`. ``level_prior="exp"`` spends more time near beta = 1, where the
-        gradient of a learning step comes from. Levels stay, so that a machine which is to learn
-        needs those that it will need when it has learned: give their number, say ``betas=100``.
+        gradient of a learning step comes from. The levels do not change during training, so give as
+        many as the trained machine will need, say ``betas=100``.
     thin
-        Every so many draws are returned by `update`.
+        `update` returns every ``thin``-th draw.
     random_seed, progressbar, compile_kwargs
-        As in `sample_hais`; the progress bar is of the time in which the tracker is made.
+        As in `sample_hais`; the progress bar shows the construction of the tracker.
 
     Raises
     ------
@@ -98,15 +98,16 @@ class LogZTracker:
     Notes
     -----
     The error of the tracked value is to first order a sum over walkers, of what each has added in
-    all updates so far, with shares that decay by ``1 - alpha``. The sum of their squares is
-    ``mcse**2``, whatever the autocorrelation within and between updates. It does not know that
-    walkers need time to settle in a new model: change slowly. After a change that left few of them
-    the status is not ``"ok"`` until that has faded, nor while the two estimates disagree.
+    all updates so far, with weights that decay by ``1 - alpha``. The sum of their squares is
+    ``mcse**2``, whatever the autocorrelation within and between updates. It does not account for
+    the time that walkers need to adapt to a new model, so change the model slowly. After a change
+    that left few of them effective, the status is not ``"ok"`` until that has faded, nor while the
+    two estimates disagree.
 
     Step sizes are corrected between updates; levels and length scales stay.
 
-    A machine of bits moves by `pymc_logz.kernels.BlockGibbs`, a sweep per iteration: those that
-    persistent contrastive divergence makes anyway. The draws of `update`, with their weights, are
+    A machine of bits moves by `pymc_logz.kernels.BlockGibbs`, one sweep per iteration; persistent
+    contrastive divergence makes these sweeps anyway. The draws of `update`, with their weights, are
     the negative phase of its gradient.
 
     References

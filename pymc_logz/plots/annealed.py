@@ -28,9 +28,9 @@ def plot_path(
 
     Four panels against the inverse temperature (on a fourth-root axis x, since most of a path is
     near 0): the mean log ratio times the derivative of beta by x, whose area is what thermodynamic
-    integration makes of log Z; the acceptance rate; the step size, from zero; and the weight
-    ESS per particle. One line per chain. Of more than 120 stages, means of stages that
-    are next to each other are drawn.
+    integration makes of log Z; the acceptance rate; the step size, from zero; and the weight ESS
+    per particle. There is one line per chain. With more than 120 stages, means of neighbouring
+    stages are drawn.
 
     A run of one temperature, as of a reference that was fitted to the posterior, has no path: its
     three panels are the weights, how well the reference covers the posterior (weight ESS of each
@@ -157,7 +157,7 @@ def _draw_checks(panel: Panel, evidence: xr.Dataset) -> None:
 def plot_weights(
     idata: xr.DataTree, *, backend: str | None = None, figsize: tuple[float, float] | None = None
 ) -> PlotCollection:
-    """Log weights around log Z, and how much of the estimate the largest ones carry.
+    """Log weights relative to log Z, and how much of the estimate the largest ones carry.
 
     Left, a histogram of log weight minus log Z, from -10 on, below which nothing counts; right, the
     fraction of Z that the largest weights make up, with the diagonal of equal weights. The title

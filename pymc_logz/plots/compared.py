@@ -231,7 +231,7 @@ def plot_sensitivity(
     backend: str | None = None,
     figsize: tuple[float, float] | None = None,
 ) -> PlotCollection:
-    """Log Bayes factor against a parameter of the prior, with the value that the run had.
+    """Log Bayes factor as a function of a parameter of the prior; the value in the run is marked.
 
     Alternatives out of reach of the draws (Pareto k-hat above its threshold) are left out. A prior
     that is made wider and wider makes any model lose in the end (Lindley's paradox): the curve

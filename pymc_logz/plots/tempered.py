@@ -21,7 +21,7 @@ from pymc_logz.trees.layout import ESTIMATOR, draws_of_group, stored_draws, temp
 def plot_tempering(
     idata: xr.DataTree, *, backend: str | None = None, figsize: tuple[float, float] | None = None
 ) -> PlotCollection:
-    """How walkers travelled between the ends of the schedule, and how their time was spent.
+    """How walkers travelled between the ends of the schedule, and where they spent their time.
 
     Four panels: the levels of some walkers over the first iterations; the fraction of time at each
     level, one line per chain, against its prior (dotted); how many walkers made how many round
@@ -109,12 +109,12 @@ def _draw_round_trips(panel: Panel, draws: TemperedDraws) -> None:
 def plot_overlap(
     idata: xr.DataTree, *, backend: str | None = None, figsize: tuple[float, float] | None = None
 ) -> PlotCollection:
-    """The overlap matrix of the levels: from which levels draws could as well have come.
+    """The overlap matrix of the levels: at which other levels a draw could also have been made.
 
     Row j is the mean, over draws at level j, of the probability that they were made at each level,
     given the log ratio and how often each level was visited; rows sum to one. Neighbours should
-    share at least a few percent: a block that does not leave the diagonal is where the two sides of
-    the schedule know nothing of each other.
+    share at least a few percent: where a block is isolated on the diagonal, the two sides of the
+    schedule are not connected.
 
     Parameters
     ----------
@@ -215,15 +215,15 @@ def plot_thermo(
     backend: str | None = None,
     figsize: tuple[float, float] | None = None,
 ) -> PlotCollection:
-    """The integrand of log Z with its area, and what every estimator makes of the same draws.
+    """The integrand of log Z with its area, and the value of every estimator from the same draws.
 
     Left, the mean log ratio from draws of all levels, and that of the draws at each level as
     points. Since most of a path is near 0, beta has a fourth-root axis, and the mean is multiplied
     by the derivative of beta along it, so that the shaded area is log Z. In the middle, log Z at
     every beta: the recommended method in blue, the others in grey. Right, by method, the difference
-    of log Z from the recommended one, with intervals of ArviZ's
-    ``stats.ci_prob``; its own is shaded. Orange are methods that have a status of their own, which
-    is beside the name, and those beyond the edge differ by more than ten errors.
+    of log Z from the recommended one, with intervals of ArviZ's ``stats.ci_prob``; its own is
+    shaded. Methods in orange have a status other than ``"ok"``, which is next to the name; those
+    beyond the edge differ by more than ten errors.
 
     Parameters
     ----------

@@ -71,7 +71,7 @@ def bridge_sampling(
     progressbar: bool = True,
     compile_kwargs: Mapping[str, Any] | None = None,
 ) -> xr.DataTree:
-    """The same tree with log Z of its posterior, by bridge sampling from its draws.
+    """A copy of the tree with log Z of its posterior, by bridge sampling from its draws.
 
     Any posterior of a PyMC model will do, whatever sampler made it: PyMC's NUTS, nutpie, NumPyro or
     BlackJAX, from memory or from a file. Its draws are mapped to the unconstrained space; a normal
@@ -84,10 +84,10 @@ def bridge_sampling(
         DataTree with a group ``posterior`` that has all free variables. Chains of at least 1,000
         draws give a log Z with an error of a few hundredths in moderate dimension.
     model
-        The model that the posterior is of; None takes the one on the context stack.
+        The model of the posterior; None takes the one on the context stack.
     method
-        ``"warp3"`` mirrors the posterior in its mean before the bridge is built, which takes
-        skewness out of it, for two evaluations of the density in place of one; ``"normal"`` does
+        ``"warp3"`` mirrors the posterior in its mean before the bridge is built, which removes
+        skewness, at the price of two evaluations of the density instead of one; ``"normal"`` does
         not.
     cross_check
         Importance sampling as a second opinion, from what is fitted to the first halves: a
@@ -95,16 +95,16 @@ def bridge_sampling(
     draws
         Draws from each proposal. None takes as many as there are posterior draws in the bridge.
     repetitions
-        How often the proposal is drawn from anew. One bridge is made of all of its draws, whose
-        error has that many more of them; log Z of each repetition alone is in
-        ``repetition_log_z``, whose spread is that of the proposal's draws (the posterior's are the
-        same for all).
+        How often new draws are made from the proposal. The main estimate is one bridge with all of
+        these draws. The log Z of each repetition alone is in ``repetition_log_z``; its spread comes
+        from the draws of the proposal only, since the posterior draws are the same for all.
     executor
-        Who makes the repetitions: any ``concurrent.futures.Executor``; None makes one after the
+        What runs the repetitions: any ``concurrent.futures.Executor``; None runs one after the
         other. It changes the wall time, never the result.
     checkpoint
-        A folder, such as ``"bridge.zarr"``, in which repetitions are kept: killed and called again
-        with the same arguments, those that were made are read. See `pymc_logz.resume`.
+        A folder, such as ``"bridge.zarr"``, in which repetitions are stored: if the call is killed
+        and repeated with the same arguments, those that are finished are loaded. See
+        `pymc_logz.resume`.
     random_seed, progressbar, compile_kwargs
         As in `sample_hais`.
 
@@ -135,20 +135,20 @@ def bridge_sampling(
 
     See Also
     --------
-    evidence : the same, with a second method beside it.
+    evidence : the same, with a second method as a check.
     importance_sampling : from a proposal of your own.
 
     Notes
     -----
     Draws of a model with exact observations go to ``pymc_logz.manifold.evidence.manifold_bridge``,
-    which does the same on the set of inputs that meet them; ``method``, ``cross_check`` and what
-    is about repetitions do not apply there. Discrete variables are summed out, where they are
+    which does the same on the set of inputs that meet them; ``method``, ``cross_check`` and the
+    arguments for repetitions do not apply there. Discrete variables are summed out, where they are
     independent given the others or have few values together; where not, the error names what to
     use. Potentials are part of the target, and of log Z. A prior that a transform restricts (an
-    ordered normal, say) is renormalised, as in `sample_hais`. A bridge knows of the posterior only
-    what the draws show: of a mode that no chain has found there is nothing in log Z. In up to 16
+    ordered normal, say) is renormalised, as in `sample_hais`. A bridge knows the posterior only
+    from the draws, so log Z does not include a mode that no chain has found. In up to 16
     dimensions, with up to 5,000 data, 512 particles from the prior look for one (status
-    ``"missed_mode"``), which finds a mode whose basin holds a share s of the prior with a
+    ``"missed_mode"``), which finds a mode whose basin holds a fraction s of the prior with a
     probability of at most 1 - (1 - s)^512.
 
     References

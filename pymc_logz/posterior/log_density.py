@@ -42,13 +42,13 @@ def log_density(
     Parameters
     ----------
     idata
-        What has log Z of the model in its group ``evidence``: the recommended entry counts.
+        DataTree with log Z of the model in its group ``evidence``; the recommended entry is used.
     model
-        The model that it is of; None takes the one on the context stack.
+        The model of that tree; None takes the one on the context stack.
     points
-        Where, on the natural scale: a dict from each free variable to an array of shape
-        (n, ...); for a model with one free variable that array alone. A DataArray's first
-        dimension, and its coordinates, are those of the result.
+        The points, on the natural scale: a dict from each free variable to an array of shape (n,
+        ...); for a model with one free variable that array alone. A DataArray's first dimension,
+        and its coordinates, are those of the result.
     compile_kwargs
         As in `sample_hais`.
 
@@ -75,7 +75,7 @@ def log_density(
 
     Notes
     -----
-    All points share one log Z, so their errors are the same error: it does not average out.
+    All points share one log Z, so they share its error, which does not average out.
 
     References
     ----------

@@ -79,9 +79,9 @@ def importance_sampling(
     """Log Z and a resampled posterior by importance sampling from a proposal of your own.
 
     Draws of the proposal are weighted by prior times likelihood times potentials over their own
-    density; the mean weight is Z, and particles resampled by their weights are posterior
-    draws (sampling importance resampling). It is as good as the proposal covers the posterior, and
-    `sample_hais` finds its own.
+    density; the mean weight is Z, and particles resampled by their weights are posterior draws
+    (sampling importance resampling). The estimate is only as good as the proposal's cover of the
+    posterior; `sample_hais` finds a proposal by itself.
 
     Parameters
     ----------
@@ -130,12 +130,12 @@ def importance_sampling(
 
     Notes
     -----
-    What has no draws has no weight, and the weights do not show it. So 512 of the resampled ones
-    move on by steps that leave the posterior as it is: if they come to where the proposal has no
-    density (or, of draws that were passed, beyond all of them), the status is ``"uncovered"``. In
-    up to 16 dimensions, with up to 5,000 data, as many from the prior look for another
-    mode (``"missed_mode"``), as for `bridge_sampling`. A prior that a transform restricts is
-    renormalised, as there.
+    Parts of the posterior without draws get no weight, and the weights do not show it. So 512 of
+    the resampled draws are moved by steps that leave the posterior invariant: if they get to where
+    the proposal has no density (or, if draws were passed, beyond all of them), the status is
+    ``"uncovered"``. In up to 16 dimensions, with up to 5,000 data, as many from the prior look for
+    another mode (``"missed_mode"``), as for `bridge_sampling`. A prior that a transform restricts
+    is renormalised, as there.
 
     References
     ----------

@@ -99,7 +99,7 @@ class HAIS(BatchedStep):
     See Also
     --------
     pymc_logz.sample_hais : the same particles without a chain, faster, and with more options.
-    SimulatedTempering : where no single trajectory gets from the prior to the posterior.
+    SimulatedTempering : for models where no single trajectory gets from the prior to the posterior.
     pymc_logz.evidence : log Z from the weights of a chain.
 
     Notes

@@ -79,12 +79,12 @@ class PartialMomentumHMC(ChosenStep):
 
     Each draw replaces a part of the momentum by noise, follows ``n_steps`` leapfrog steps, and
     accepts or rejects their end; a rejection turns the momentum round. Momentum that persists keeps
-    the direction of travel over many short trajectories, so that one leapfrog step per draw makes
-    no random walk, and every point on the way is a draw.
+    the direction of travel over many short trajectories, so that one leapfrog step per draw does
+    not lead to a random walk, and every point on the way is a draw.
 
-    It goes wherever ``pm.HamiltonianMC`` goes: on all continuous variables, or on some of them
-    beside other step methods. While tuning it adapts one length scale per dimension, in windows of
-    growing length, and the step size, by dual averaging.
+    It can be used wherever ``pm.HamiltonianMC`` can: for all continuous variables, or for some of
+    them together with other step methods. While tuning it adapts one length scale per dimension, in
+    windows of growing length, and the step size, by dual averaging.
 
     Parameters
     ----------
@@ -93,13 +93,13 @@ class PartialMomentumHMC(ChosenStep):
     n_steps
         Leapfrog steps per draw.
     refreshment
-        Share of the momentum *variance* replaced before a draw, in [0, 1]. None replaces half of it
-        per ``half_life``, ``1 - 0.5**(n_steps * step_size / half_life)``; 1 is ordinary Hamiltonian
-        Monte Carlo.
+        Fraction of the momentum *variance* that is replaced before a draw, in [0, 1]. None replaces
+        half of it per ``half_life``, ``1 - 0.5**(n_steps * step_size / half_life)``; 1 is ordinary
+        Hamiltonian Monte Carlo.
     half_life
         Trajectory time, in units of ``scale``, in which half of the momentum variance is replaced
         if ``refreshment`` is None. Longer is better for means in slow directions, shorter for
-        variances: 0.5 gains a quarter for these and loses a quarter to a third for those.
+        variances: 0.5 gains a quarter for variances and loses a quarter to a third for means.
     target_accept
         Acceptance rate that the step size aims at, in (0, 1), by default 0.9. It should be high,
         since a rejection costs the direction of travel.
@@ -109,7 +109,8 @@ class PartialMomentumHMC(ChosenStep):
         Length scale of each unconstrained dimension: one number, or one for each dimension in the
         model's order of variables. None adapts it.
     jitter
-        The step size of each draw is drawn within this share of its value, in [0, 1). 0 is none.
+        The step size of each draw varies by up to this fraction of its value, in [0, 1). 0 means no
+        variation.
     model
         PyMC model; None takes the one on the context stack.
     blocked

@@ -57,7 +57,8 @@ def sample_tempered(
     Walkers move through the prior, the posterior and the densities between them: at each iteration
     the kernel moves a walker at its inverse temperature, then that changes too. At the prior they
     move freely, so they cross between modes of the posterior that no chain at beta = 1 would leave.
-    How likely each temperature is, given where the walkers are, tells log Z of all of them at once.
+    The probabilities of the temperatures, given the positions of the walkers, give log Z at all of
+    them.
 
     A pilot places the temperatures and finds step sizes and length scales; rounds of a warm-up
     correct the step sizes and the rough log Z of the levels that keeps walkers spread over them.
@@ -71,8 +72,8 @@ def sample_tempered(
         Independent replicates with seeds of their own.
     walkers
         Walkers of a chain, which are computed together; rounded up to a multiple of the number of
-        levels if ``exchange`` is ``"swap"``. None is 64, or 8 where the likelihood is an Op that
-        only Python can compute, one by one.
+        levels if ``exchange`` is ``"swap"``. None means 64, or 8 if the likelihood is an Op that
+        Python has to evaluate point by point.
     model
         PyMC model, whose discrete variables move too, by `pymc_logz.kernels.Gibbs` or
         `pymc_logz.kernels.IntegerWalk`; None takes the one on the context stack. Or an
@@ -80,9 +81,9 @@ def sample_tempered(
         bits, and which block Gibbs moves.
     betas
         ``"adaptive"`` lets the pilot choose the number of levels and place them; an integer, at
-        least 2, is how many it is to place; an increasing array from 0 to 1 is taken as it is.
+        least 2, is the number of levels; an increasing array from 0 to 1 is taken as it is.
     level_prior
-        Share of time that walkers are to spend at each level: ``"uniform"``; ``"exp"``, in
+        Fraction of time that walkers should spend at each level: ``"uniform"``; ``"exp"``, in
         proportion to ``exp(2 * beta)``; or an array, one entry for each of the betas given.
     update
         How warm-up corrects the rough log Z: ``"rts"``, the default, from each round's estimate;
@@ -99,7 +100,7 @@ def sample_tempered(
     target_accept
         As in `sample_hais`.
     thin
-        Every so many draws of all levels go to ``tempered_posterior``.
+        Every ``thin``-th draw of all levels is stored in ``tempered_posterior``.
     keep
         ``"draws"``, or ``"sums"``: of all iterations only the sums of the levels' probabilities,
         which log Z and its error by RTS are made of, so that memory does not grow with ``draws``.
@@ -107,7 +108,7 @@ def sample_tempered(
     executor, checkpoint, time_limit, max_memory, check_reproducible, cores
         As in `sample_hais`; walkers move in portions that fit in ``max_memory``.
     reference
-        What beta = 0 is: ``"prior"``; ``"laplace"``, a Student-t with the curvature at the
+        The density at beta = 0: ``"prior"``; ``"laplace"``, a Student-t with the curvature at the
         posterior's mode; or a DataTree with a group ``posterior``, to which a Student-t is fitted
         on the unconstrained space. log Z at beta = 1 is the same number.
     sum_out
@@ -147,9 +148,9 @@ def sample_tempered(
 
     Notes
     -----
-    An interrupt (Ctrl-C) ends chains where they are, and returns their draws, cut to one length.
-    As those of any Markov chain the walkers' starts are not draws of the target: compare chains,
-    and look at the round trips.
+    An interrupt (Ctrl-C) ends chains where they are, and returns their draws, cut to one length. As
+    in any Markov chain, the starting points of the walkers are not draws of the target: compare
+    chains, and check the round trips.
 
     References
     ----------

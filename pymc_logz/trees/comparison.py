@@ -136,7 +136,7 @@ def model_weights(
     trees: Mapping[str, xr.DataTree] | pd.DataFrame,
     prior_odds: Mapping[str, float] | Sequence[float] | None = None,
 ) -> pd.Series:
-    """Posterior model probabilities, as ArviZ takes them to average predictions over models.
+    """Posterior model probabilities, as ArviZ needs them to average predictions over models.
 
     Parameters
     ----------

@@ -40,12 +40,12 @@ def evidence_sensitivity(
     progressbar: bool = True,
     compile_kwargs: Mapping[str, Any] | None = None,
 ) -> xr.DataTree:
-    """The same tree with log Z under other prior parameters, from the draws of its run.
+    """A copy of the tree with log Z under other prior parameters, from the draws of its run.
 
     The stored draws are re-weighted: the ratio of the new log Z to the old one is the mean, over
     draws of the old posterior, of the new joint density over the old one. It takes no sampling, and
-    is trusted as far as Pareto k-hat says that the old draws reach the new posterior; beyond, there
-    is no number.
+    is reported as far as Pareto k-hat shows that the old draws cover the new posterior; beyond
+    that, there is no number.
 
     Parameters
     ----------
@@ -86,7 +86,8 @@ def evidence_sensitivity(
 
     Notes
     -----
-    Rows stay where they are in the unconstrained space, so that a bound of a prior may change too.
+    Draws keep their positions in the unconstrained space, so that a bound of a prior may change
+    too.
 
     References
     ----------
