@@ -98,7 +98,9 @@ class Call[S: RunSettings]:
 
         def record() -> dict[str, Any]:
             made = make()
-            found = {name: getattr(made, name) for name in ("plan", "stages", "blend", "from_prior")}
+            found = {
+                name: getattr(made, name) for name in ("plan", "stages", "blend", "from_prior")
+            }
             return {**found, "reference": made.reference.without_draws()}
 
         made = self.once(name, record, prepared, block)
