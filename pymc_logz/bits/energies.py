@@ -58,8 +58,8 @@ class BinaryEnergy(ForeignModel):
     """
 
     name: str
-    path: BinaryPath
-    variables: Mapping[str, Bits]
+    path: BinaryPath = field(repr=False)
+    variables: Mapping[str, Bits] = field(repr=False)
     log_z: float = np.nan
     source: str = field(default="", repr=False)
 
