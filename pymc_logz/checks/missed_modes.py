@@ -54,26 +54,26 @@ def found_from_prior(
             if block is None or block.kernel != usual:
                 block = block_for(prepared, settings, compile_kwargs)
             if blend := blend_from_prior(prepared, block, rng):
-                return blend_doubts(blend, Target(prepared, block), estimate, rng)
+                return larger(
+                    log_z_of_blend(blend, Target(prepared, block), estimate, rng), estimate
+                )
     found = walked_log_z(RowDensity(flat, compile_kwargs), prepared.prior, rng)
     return larger(found.less(*prepared.prior.log_share()), estimate) if found else []
 
 
-def blend_doubts(
+def log_z_of_blend(
     blend: Blend,
     target: Target,
     estimate: LogZEstimate,
     rng: np.random.Generator,
     most_tries: int = 32,
-) -> list[Doubt]:
-    """Whether log Z by fresh rows of a blend is larger, so that mass is missing.
+) -> LogZEstimate:
+    """Log Z by fresh rows of a blend, to compare another estimate with.
 
     That it is smaller says nothing: a blend may lack a mode, and a mean weight is rarely larger
     than what it stands for. Each row is chosen from as many as bring its error to half that of the
     estimate, two at least and ``most_tries`` at most.
     """
-    if estimate.status != "ok":
-        return []
 
     def found(tries: int, n: int) -> LogZEstimate:
         rows = replace(blend, tries=tries).weighted(target, rng, n)
@@ -81,16 +81,16 @@ def blend_doubts(
         return made.less(0.0, target.prepared.prior.log_share()[1])
 
     rough = found(1, N_ROWS)
-    if not rough.usable:
-        return larger(rough, estimate)
+    if not (rough.usable and estimate.usable):
+        return rough
     wanted = np.ceil(2 * (rough.mcse / max(estimate.mcse, NEGLIGIBLE)) ** 2)
-    own = found(int(np.clip(wanted, 2, most_tries)), 2 * N_ROWS)
-    return larger(own, estimate)
+    return found(int(np.clip(wanted, 2, most_tries)), 2 * N_ROWS)
 
 
 def larger(own: LogZEstimate, estimate: LogZEstimate) -> list[Doubt]:
-    """Whether log Z by rows from the prior is above an estimate, which then lacks a mode."""
-    if own.details.get("log_mean_weight", own.log_z) < estimate.log_z + NEGLIGIBLE:
+    """Whether log Z by rows from the prior is above an estimate that is ok, but lacks a mode."""
+    log_z = own.details.get("log_mean_weight", own.log_z)
+    if estimate.status != "ok" or log_z < estimate.log_z + NEGLIGIBLE:
         return []
     found = disagreements(estimate, [own], only_higher=True)
     return [doubt._replace(status="missed_mode") for doubt in found]

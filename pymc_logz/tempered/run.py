@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from pymc_logz.checks.missed_modes import blend_doubts, found_from_prior
+from pymc_logz.checks.missed_modes import found_from_prior, larger, log_z_of_blend
 from pymc_logz.checks.symmetry import symmetry_doubts
 from pymc_logz.checks.tails import tail_doubts
 from pymc_logz.errors import says_if_interrupted, warn
-from pymc_logz.estimators import LogZEstimate
 from pymc_logz.kernels.compose import sums_out
 from pymc_logz.kernels.hamiltonian import walls_of
 from pymc_logz.loop.calls import Call, Subject, begun, ready
@@ -30,7 +29,7 @@ from pymc_logz.tempered.chains import Chains, Frozen, TemperJob, WalkedChains, c
 from pymc_logz.tempered.results import Measured, measured, posterior_datasets, walker_doubts
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.tempered.warm_up import Rounds, climb, make_ladder, run_rounds
-from pymc_logz.trees.doubts import Doubt, doubted, noted, warn_of_doubts
+from pymc_logz.trees.doubts import Doubt, agrees, doubted, noted, warn_of_doubts
 from pymc_logz.trees.kinds import TEMPERED, TEMPERED_SUMS
 from pymc_logz.trees.layout import evidence_dataset, make_tree
 
@@ -66,7 +65,7 @@ def run_subject(
     with line("Estimating log Z of all temperatures"):
         found = measured(frozen, chains, call.settings)
     with line("Checking the result"):
-        doubts = doubts_of(subject, frozen.planned, chains, found[0].estimate, call.rngs.checks)
+        doubts = doubts_of(subject, frozen.planned, chains, found, call.rngs.checks)
     watch.end("checking_time")
     return collect(call, subject, frozen, chains, found, doubts)
 
@@ -75,13 +74,18 @@ def doubts_of(
     subject: Subject,
     planned: Planned,
     chains: Chains,
-    estimate: LogZEstimate,
+    found: Measured,
     rng: np.random.Generator,
 ) -> list[Doubt]:
-    """What the rows of a model at beta = 1, and rows that need no path, say against log Z."""
+    """What rows at beta = 1, walkers, and rows that need no path say against log Z.
+
+    Walkers that stay where they are may lack what is hard to find: not where log Z by the others
+    agrees.
+    """
     prepared, block, reference = subject.prepared, subject.block, planned.reference
+    estimate, stuck = found[0].estimate, walker_doubts(found[1]["rhat"].to_numpy())
     if prepared is None or not len(rows := chains.at_the_end()):
-        return []
+        return stuck
     doubts = tail_doubts(prepared.flat, block.densities, rows, rng)
     if reference.taken == "draws":  # no pilot has come from the prior
         assert reference.mixture is not None
@@ -89,10 +93,12 @@ def doubts_of(
         of_components = replace(reference.mixture, prior_share=0.0)(rng, 2**11)
         doubts += symmetry_doubts(prepared.flat, block.densities, of_components)
     if planned.blend is not None and planned.target is not None:
-        doubts += blend_doubts(planned.blend, planned.target, estimate, rng)
+        own = log_z_of_blend(planned.blend, planned.target, estimate, rng)
+        doubts += larger(own, estimate)
+        stuck = [] if agrees(estimate, own) else stuck
     elif not doubts and reference.is_given and not walls_of(block.kernel):
         doubts += found_from_prior(prepared, estimate, rng, block.compile_kwargs, block)
-    return doubts
+    return [*doubts, *stuck]
 
 
 @says_if_interrupted("levels were being tuned")
@@ -205,9 +211,8 @@ def collect(
     """The DataTree of a run."""
     settings, reference, block = call.settings, frozen.planned.reference, frozen.block
     cost, (curve, tempering, draws) = call.watch.cost(block), found
-    doubts = [*doubts, *walker_doubts(tempering["rhat"].to_numpy())]
     warn_of_doubts(doubts)
-    doubts += subject.prior_doubts()
+    doubts = [*doubts, *subject.prior_doubts()]
     estimates = doubted([curve.estimate.less(0.0, reference.mcse)], doubts)
     attrs = subject.attrs(
         block,

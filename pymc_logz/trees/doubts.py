@@ -140,6 +140,12 @@ def disagreements(
     return found
 
 
+def agrees(first: LogZEstimate, other: LogZEstimate) -> bool:
+    """Whether an independent estimate that is ok is within two joint errors of another."""
+    apart, error = abs(first.log_z - other.log_z), float(np.hypot(first.mcse, other.mcse))
+    return other.status == "ok" and bool(apart <= 2.0 * error)
+
+
 def second_opinions(
     first: LogZEstimate, others: Sequence[LogZEstimate], doubts: Collection[Doubt]
 ) -> list[LogZEstimate]:

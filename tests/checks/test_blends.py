@@ -15,7 +15,7 @@ from support.checks import make_rng
 
 import pymc_logz as lz
 from pymc_logz import energies
-from pymc_logz.checks.missed_modes import blend_doubts
+from pymc_logz.checks.missed_modes import larger, log_z_of_blend
 from pymc_logz.estimators import LogZEstimate
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels import Langevin
@@ -60,9 +60,10 @@ def test_another_log_z_is_accused(off: float, expected: list[str]) -> None:
         assert blend is not None
         said = LogZEstimate("rts", energy.log_z + off, 0.01, 500.0, np.nan, "ok")
         target = Target(prepared, block)
-        doubts = blend_doubts(blend, target, said, make_rng("blends"))
+        doubts = larger(log_z_of_blend(blend, target, said, make_rng("blends")), said)
     assert [doubt.status for doubt in doubts] == expected
-    assert not blend_doubts(blend, target, replace(said, status="degenerate"), make_rng("none"))
+    unknown = replace(said, status="degenerate", log_z=np.nan, mcse=np.nan)
+    assert not larger(log_z_of_blend(blend, target, unknown, make_rng("none")), unknown)
 
 
 @pytest.mark.parametrize(("tried", "n_told"), [(0.5, 1), (0.1, 0), (-0.5, 0), (np.nan, 0)], ids=str)

@@ -19,7 +19,7 @@ CLASSES = ("Stages",)
 CHECKS = (
     "tail_doubts",
     "symmetry_doubts",
-    "blend_doubts",
+    "larger",
     "found_from_prior",
     "walker_doubts",
     "exceeds",
