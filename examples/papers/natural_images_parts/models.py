@@ -163,7 +163,8 @@ def likelihood(
     references, found = [None] * len(test), []
     if name == "bilinear":
         # its posteriors are out of reach of a pilot from the prior, or minutes away
-        n = max(DRAWS // 2, 10 * (M + parts["second"].shape[1]))  # a fit needs ten a dimension
+        n_dims = M + parts["second"].shape[1]
+        n = max(DRAWS // 2, n_dims**2 // 4)  # a fit to fewer leaves weights that are uneven
         references = expectation.posterior_draws(parts, test, n, 1925)
     for seed, (x, reference) in enumerate(zip(test, references, strict=True)):
         pm.set_data({"x": x}, model)
