@@ -110,7 +110,8 @@ def run_subject(
         directions = chains.both_ways(planned, forward)
     watch.end("sampling_time", block.work)
     with line("Checking the result"):
-        doubts = doubts_of_run(subject, directions, call.rngs.checks, chains.before)
+        before = [*planned.given_up, *chains.before]
+        doubts = doubts_of_run(subject, directions, call.rngs.checks, before)
     watch.end("checking_time")
     return collect(call, subject, planned, directions, doubts)
 

@@ -99,7 +99,8 @@ class Call[S: RunSettings]:
         def record() -> dict[str, Any]:
             made = make()
             found = {
-                name: getattr(made, name) for name in ("plan", "stages", "blend", "from_prior")
+                name: getattr(made, name)
+                for name in ("plan", "stages", "blend", "from_prior", "given_up")
             }
             return {**found, "reference": made.reference.without_draws()}
 
@@ -113,6 +114,7 @@ class Call[S: RunSettings]:
             reference,
             made["stages"],
             from_prior=made["from_prior"],
+            given_up=made["given_up"],
         )
         if made["blend"] is None or prepared is None:
             return planned

@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 
+from pymc_logz.estimators import LogZEstimate
 from pymc_logz.paths.elliptical import RIDGE
 from pymc_logz.pilot.ladder import choose_plan
 from pymc_logz.pilot.population import Stages, run_pilot
@@ -29,6 +30,8 @@ class Planned:
     """What rows are drawn from, and weighted by, where no path is needed."""
     target: Target | None = None
     """What these are weighted for, or what may be planned in another way if this one fails."""
+    given_up: tuple[LogZEstimate, ...] = ()
+    """By trials of what was planned before."""
     from_prior: tuple[float, float] | None = None
     """Log Z and its error by the particles that walked from the prior, before it was planned."""
     ran: tuple[Annealed, ...] = ()

@@ -12,7 +12,7 @@ from pymc_logz.models.context import n_affordable
 from pymc_logz.models.flat import unconstrain
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.funnels import Funnel
-from pymc_logz.pilot.exchanges import reordered
+from pymc_logz.pilot.exchanges import reflected, reordered
 from pymc_logz.pilot.population import ROWS_TO_CORRELATE, Stages, run_pilot
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.blend import AT_ONCE, N_ROWS, Moving, Target
@@ -120,7 +120,9 @@ def look_around(
             # a funnel that few rows show may not be one
             if not found.stages.exceeds(*whitened.stages.islands_log_z()):
                 found = whitened
-    rows = reordered(found.walked, prepared.flat.columns_by_name, found.position, rng)
+    columns = prepared.flat.columns_by_name
+    rows = reordered(found.walked, columns, found.position, rng)
+    rows = reflected(found.walked, columns, rows, rng)
     stages = replace(found.stages, rows=rows)
     # islands that share rows tell no log Z
     return replace(found, stages=stages if within is None else replace(stages, log_z=None))

@@ -232,31 +232,39 @@ class Planner:
     def path(self, search: Search, limit: float = np.inf) -> Planned:
         """A path from the components that explain the most in their coordinates; or the prior.
 
-        Where a run would make more moves than a limit, no longer ladder is tried.
+        Where a run would make more moves than a limit, no longer ladder is tried. That from the
+        components is to be no longer than one from the prior may be.
         """
         block, settings, rng, look = self.target.block, self.settings, self.rng, search.look
         assert look is not None
-        reference = components_of(search)
+        reference, n_rows = components_of(search), self.settings.aim.n_rows
+        moved, longer = reference.start(block), MAX_GROWTH * first_ladder(look.stages)
+        given_up = list[LogZEstimate]()
         if reference.mixture is not None:
-            moved = reference.start(block)
             rows = reference.whitened(search.witnesses.position)
             is_same = reference.funnel is look.funnel
             stages = settled(look.stages) if is_same else walk(moved, settings, rng)
-            planned, trial = refine(moved, settings, stages, rng, reference, rows, limit)
+            most = min(limit, n_rows * MAX_GROWTH * longer)
+            planned, trial = refine(moved, settings, stages, rng, reference, rows, most)
             if trial is None:
                 return planned
             found = importance_log_z(trial.log_weight, method="hais")
-            if not look.stages.exceeds(log_mean(trial.log_weight), found.mcse):
+            is_long = n_rows * planned.plan.n_temperatures > most
+            if not (is_long or look.stages.exceeds(log_mean(trial.log_weight), found.mcse)):
                 look.stages.warn_of_stuck()
                 return planned
             reason = "a path from components found less than particles that walked from the prior"
+            if is_long:
+                reason = "a path from components would be longer than one from the prior"
             reference = Reference("prior", reason, funnel=look.funnel)
-        moved, longer = reference.start(block), MAX_GROWTH * first_ladder(look.stages)
-        if settings.aim.n_rows * longer > limit:
+            moved, given_up = reference.start(block), [found]
+        if n_rows * longer > limit:
             # hardly any posterior is content with the first ladder that is tried from the prior
-            return Planned(moved, look.stages.plan(longer), reference)
-        look.stages.warn_of_stuck()
-        return refine(moved, settings, look.stages, rng, reference)[0]
+            planned = Planned(moved, look.stages.plan(longer), reference)
+        else:
+            look.stages.warn_of_stuck()
+            planned = refine(moved, settings, look.stages, rng, reference)[0]
+        return replace(planned, given_up=tuple(given_up))
 
     def opening(self, *, is_doubted: bool = False) -> Start | list[Part]:
         """Where nested Laplace approximations begin, or parts to begin with where none may hold.

@@ -57,6 +57,37 @@ def reordered(
     return position
 
 
+def reflected(
+    block: Block,
+    columns: Mapping[str, np.ndarray],
+    rows: np.ndarray,
+    rng: np.random.Generator,
+    n_moves: int = 32,
+) -> np.ndarray:
+    """Rows (n, d) after Metropolis moves to other signs: of one entry, of those from it on, or all.
+
+    Of a variable that is drawn anew in each move. What is symmetric by pieces, as a walk of which
+    only the size is seen, has more modes than rows that are resampled keep.
+    """
+    position, height = rows, block.log_target(rows)
+    names, n = list(columns), len(rows)
+    sizes = np.array([columns[name].size for name in names])
+    for _ in range(n_moves):
+        moved, which = position.copy(), rng.choice(len(names), size=n, p=sizes / sizes.sum())
+        for i, name in enumerate(names):
+            own, chosen = columns[name].ravel(), np.flatnonzero(which == i)
+            entry, at = np.arange(own.size), rng.integers(own.size, size=(len(chosen), 1))
+            kind = rng.integers(3, size=(len(chosen), 1))
+            flips = np.where(kind == 0, entry == at, (kind == 2) | (entry >= at))
+            moved[np.ix_(chosen, own)] *= np.where(flips, -1.0, 1.0)
+        proposed = block.log_target(moved)
+        with np.errstate(invalid="ignore"):
+            accepted = np.log(rng.random(n)) < proposed - height
+        position = np.where(accepted[:, None], moved, position)
+        height = np.where(accepted, proposed, height)
+    return position
+
+
 def exchangeable(columns: Mapping[str, np.ndarray]) -> Iterator[list[Exchanged]]:
     """Variables whose entries may be exchanged together: all of one length, and each alone."""
     by_length: dict[int, list[Exchanged]] = {}
