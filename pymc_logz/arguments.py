@@ -11,16 +11,18 @@ import numpy as np
 
 
 def is_whole(value: Any) -> bool:
-    """Whether a value is a whole number; truth values are not."""
+    """Whether a value is an integer; truth values are not."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def check_whole(least: int, most: int | None = None, **given: Any) -> None:
-    """Raise a ValueError for what is not a whole number in this range."""
+    """Raise a ValueError for what is not an integer in this range."""
     for name, value in given.items():
         if not is_whole(value) or value < least or (most is not None and value > most):
             allowed = f"of at least {least}" if most is None else f"from {least} to {most}"
-            raise ValueError(f"{name}={value!r} must be a whole number {allowed}")
+            is_float = isinstance(value, float) and value.is_integer()
+            hint = f"; write {value:.0f}" if is_float and value >= least else ""
+            raise ValueError(f"{name}={value!r} must be an integer {allowed}{hint}")
 
 
 def check_positive(unit: str | None = None, *, one: bool = False, **given: Any) -> None:

@@ -90,11 +90,12 @@ def test_what_is_allowed_passes(check: Callable[..., None], good: list[Any]) -> 
 @pytest.mark.parametrize(
     ("check", "value", "message"),
     [
-        (whole, 1, "name=1 must be a whole number of at least 2"),
-        (whole, 2.0, "name=2.0 must be a whole number of at least 2"),
-        (whole, True, "name=True must be a whole number of at least 2"),
-        (whole, None, "name=None must be a whole number of at least 2"),
-        (from_two_to_five, 6, "name=6 must be a whole number from 2 to 5"),
+        (whole, 1, "name=1 must be an integer of at least 2"),
+        (whole, 2.0, "name=2.0 must be an integer of at least 2; write 2$"),
+        (whole, 1.0, "name=1.0 must be an integer of at least 2$"),
+        (whole, True, "name=True must be an integer of at least 2"),
+        (whole, None, "name=None must be an integer of at least 2"),
+        (from_two_to_five, 6, "name=6 must be an integer from 2 to 5"),
         (positive, 0, "name=0 must be positive and finite, in nats"),
         (positive, INF, "name=inf must be positive and finite, in nats"),
         (positive, [1, -1], r"name=\[1, -1\] must be positive and finite, in nats"),

@@ -221,7 +221,7 @@ def _at_odds(first: LogZEstimate, own: LogZEstimate) -> list[Doubt]:
         if apart > limit:
             return []
         if apart > -limit:
-            return [Doubt(first.status, f"{both} agree, so that neither has what is in question")]
+            return [Doubt(first.status, f"{both} agree, so neither misses the mass in question")]
     if not first.usable or abs(apart) <= limit:
         return []
     return [Doubt("disagrees", f"{both} disagree by {apart:+.3g} nats")]

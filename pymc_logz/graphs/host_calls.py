@@ -139,9 +139,9 @@ class HostCall(Op):
         safe = is_thread_safe(self.op)
         at_once = n_processors() if safe else 1
         logger.info(
-            "One call of %s, an Op of the model, takes %.2g s: 10,000 evaluations of a row take "
-            "%.0f minutes, on %d core(s). A default call on a few parameters makes one to three "
-            "times as many, whatever its draws and chains are%s.",
+            "One call of the Op %s takes %.2g s, so 10,000 evaluations take %.0f minutes on %d "
+            "core(s). A default call with a few parameters makes 10,000 to 30,000, almost "
+            "independently of draws and chains%s.",
             self.op,
             seconds,
             np.ceil(10_000 * seconds / at_once / 60),

@@ -117,8 +117,8 @@ class Calls:
     def _leave(self, threads: Threads, what: str) -> None:
         """Later calls have threads of their own."""
         logger.warning(
-            "Interrupted: %s has not come to an end, and is left behind on a thread of its own, "
-            "where it may go on until Python ends.",
+            "Interrupted: %s has not finished; it stays on a separate thread and may run until "
+            "Python exits.",
             what,
         )
         threads.shutdown()

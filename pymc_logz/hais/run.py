@@ -160,7 +160,7 @@ class Chains:
         if planned.target is not None and others and whole and not sound:
             ran = replace(planned, ran=tuple(runs))
             self.before.append(estimate)
-            logger.info("What was tried gave status %r: another plan.", estimate.status)
+            logger.info("The first attempt had status %r: trying another plan.", estimate.status)
             return self.twice(others[0](ran), others[1:])
         # the variance of a sound run falls as one over the number of temperatures
         growth = np.ceil(1.2 * (estimate.mcse / most) ** 2) if sound else MAX_GROWTH

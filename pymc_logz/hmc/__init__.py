@@ -136,7 +136,7 @@ class Chains:
         except KeyboardInterrupt:
             if not kept:
                 raise
-            warn(f"interrupted: {len(kept)} of {n_draws} draws of each chain are there, and kept")
+            warn(f"interrupted: {len(kept)} of {n_draws} draws of each chain are returned")
         return tuple(np.stack(part, axis=1) for part in zip(*kept, strict=True))
 
 

@@ -256,8 +256,8 @@ def _for_sites(
         return replace(kernel, kernels=bound)
     if not is_dataclass(kernel) or "sites" not in {field.name for field in fields(kernel)}:
         raise TypeError(
-            f"{type(kernel).__name__} moves integers, but cannot be told which: a kernel of "
-            "your own that has moves_integers=True is a frozen dataclass with a field sites"
+            f"{type(kernel).__name__} moves integers, but has no field for their positions: a "
+            "custom kernel with moves_integers=True must be a frozen dataclass with a field `sites`"
         )
     kernel = replace(kernel, sites=own)  # type: ignore[type-var]
     if isinstance(kernel, Gibbs) and kernel.together is not False:

@@ -63,7 +63,7 @@ class KeptRun:
 
     def __str__(self) -> str:
         chains = f" with {self.settings['chains']} chains" if "chains" in self.settings else ""
-        ends = "finished" if self.is_finished else "not finished: the same call goes on from here"
+        ends = "finished" if self.is_finished else "not finished: the same call resumes from here"
         lines = [
             f"{self.path}: a run of {self.method!r}{chains}, {ends}",
             f"last written {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(self.written))}",
@@ -235,8 +235,8 @@ def extend(
     given = idata.attrs.get("checkpoint") if checkpoint is None else checkpoint
     if given is None:
         raise ValueError(
-            "the run of this tree was not kept, so that nothing can be added to it: run it with "
-            "checkpoint='run.zarr', or say with checkpoint= where that is"
+            "the run of this tree has no checkpoint, so it cannot be extended: run it with "
+            "checkpoint='run.zarr', or pass the folder with checkpoint="
         )
     path = Path(given)
     method = str(header_of(path)["identity"]["settings"]["method"])
@@ -248,9 +248,9 @@ def extend(
     request = begun_with(path, REQUEST)
     if not request:
         raise CheckpointError(
-            f"checkpoint={str(path)!r} is of a run that was begun with a kernel, a mode, or draws "
-            "of your own, or with data that were simulated, which are not kept, so that it cannot "
-            "be added to; the call that began it still goes on from it"
+            f"checkpoint={str(path)!r} is of a run with your own kernel, mode or draws, or "
+            "simulated data, which a checkpoint does not store, so the run cannot be extended; "
+            "repeating the original call still resumes it"
         )
     kind, run = RUNS[method]
     more = (*json.loads(idata.attrs["settings"]).get("more", ()), draws)

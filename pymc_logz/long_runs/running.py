@@ -130,12 +130,12 @@ def _check_densities(keeper: Keeper, what: Any) -> None:
 
 
 def check_same(name: str, one: Outcome, again: Outcome | None) -> None:
-    """Warn if a chain that was run again has other bits."""
+    """Warn if a chain that was run again has another result."""
     if again is None or _digest(one) != _digest(again):
         warn(
-            f"the first chain of {name!r} has other bits when it is run again in this process: "
-            "workers have other versions of the libraries, or another kind of processor. The "
-            "numbers are as good as any, but no other run will repeat them"
+            f"the first chain of {name!r} gives a different result when it is repeated in this "
+            "process, because workers have other library versions or another kind of processor. "
+            "The result is valid, but it cannot be reproduced bit for bit"
         )
 
 
@@ -230,7 +230,7 @@ class _Drive:
     def _give_up(self, names: Sequence[str]) -> None:
         limit = self.how.time_limit
         which = ", ".join(map(repr, names[:4])) + (", and others" if len(names) > 4 else "")
-        sentence = f"nothing was heard of {which} within time_limit={limit} seconds"
+        sentence = f"{which} did not respond within time_limit={limit} seconds"
         if not any(is_done(one.job) for one in self.outcomes.values()):
             raise TimeoutError(
                 f"{sentence}, and none is finished: the likelihood hangs, or is slower than that "
@@ -241,5 +241,5 @@ class _Drive:
     def _kept(self) -> str:
         """What is not lost, in a sentence."""
         if self.how.keeper is None:
-            return "Nothing is kept: checkpoint= would have kept what was done."
-        return f"What was done is in {str(self.how.keeper.path)!r}: the same call goes on from it."
+            return "Nothing was stored; with checkpoint= the progress would have been stored."
+        return f"The progress is in {str(self.how.keeper.path)!r}: the same call resumes from it."

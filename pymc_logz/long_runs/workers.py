@@ -131,7 +131,7 @@ class Workers:
         if self.n_losses > 3:
             raise WorkersLostError(
                 f"workers were lost {self.n_losses} times, the last time with {error!r}: the model "
-                "itself seems to end the processes that evaluate it (memory, or a library that "
+                "seems to crash the processes that evaluate it (out of memory, or a library that "
                 "crashes); give max_memory=, or run it without executor to see what it does"
             ) from error
         logger.warning("A worker was lost (%r); its work is done again.", error)

@@ -40,7 +40,7 @@ class Simulator:
                 "the model must have exact observations (lz.ExactObservation) and neither "
                 f"likelihoods nor potentials besides, but it has {[one.name for one in others]}"
                 if exact
-                else "the model has no exact observation (lz.ExactObservation) to be near to"
+                else "the model has no exact observation (lz.ExactObservation) to compare with"
             )
         # whose log likelihood is half of the squared distance, and a constant; in units of epsilon,
         # since small distances would round away beside the constant

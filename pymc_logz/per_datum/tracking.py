@@ -157,7 +157,7 @@ class LogZTracker:
         compile_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
         if not 0 < alpha <= 1:
-            raise ValueError(f"alpha={alpha!r} must lie in (0, 1]: the share of a new estimate")
+            raise ValueError(f"alpha={alpha!r} must lie in (0, 1]: the weight of a new estimate")
         if walkers < 2:
             raise ValueError(f"walkers={walkers!r} must be at least 2: errors are between walkers")
         if isinstance(model, ForeignModel):

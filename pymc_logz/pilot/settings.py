@@ -105,13 +105,13 @@ class RunSettings:
         Raises
         ------
         ValueError
-            If nothing would read an argument that is given.
+            If an argument that is given would have no effect.
         """
         given = {k: v for k, v in arguments.items() if v is not None or k not in cls.OPTIONAL}
         settings = cls(**given)
         for name, reason in settings.unread().items():
             if name in given:
-                raise ValueError(f"{name}={given[name]!r} is read by nothing: {reason}")
+                raise ValueError(f"{name}={given[name]!r} has no effect: {reason}")
         return settings
 
     def unread(self) -> dict[str, str]:
@@ -155,10 +155,11 @@ class RunSettings:
         if isinstance(self.betas, str):
             if self.betas != "adaptive":
                 raise ValueError(
-                    f"betas={self.betas!r} must be 'adaptive', a whole number, or an array"
+                    f"betas={self.betas!r} must be 'adaptive', an integer, or an increasing array "
+                    "from 0 to 1"
                 )
             return None
-        return check_betas(self.betas, remedy=", a whole number, or 'adaptive'")
+        return check_betas(self.betas, remedy=", an integer, or 'adaptive'")
 
     def cheaper(self) -> list[str]:
         """What would take less time than these settings."""

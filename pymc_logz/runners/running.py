@@ -188,7 +188,7 @@ def _run_here(tasks: Sequence[Task]) -> list[object | None]:
         except KeyboardInterrupt:
             if i == 0:
                 raise
-            logger.warning("Interrupted: keeping %d of %d chains.", i, len(tasks))
+            logger.warning("Interrupted: %d of %d chains are returned.", i, len(tasks))
             break
     return results
 
@@ -199,7 +199,7 @@ def _finish(futures: Sequence[Future], stop: Callable[[], None] | None, at_once:
     n_left = sum(not future.done() for future in begun)
     if stop is not None and at_once:
         stop()
-        logger.warning("Interrupted: chains end here, and the draws that they have are kept.")
+        logger.warning("Interrupted: chains stop here; the draws made so far are returned.")
     elif n_left:
         again = "" if stop is None else "; press Ctrl-C again to drop them"
         logger.warning("Interrupted: finishing %d of %d chains%s.", n_left, len(futures), again)
@@ -297,8 +297,8 @@ def running_for(
         cores = min(chains, n_processors())
     elif executor is not None:
         raise ValueError(
-            f"cores={cores!r} is read by nothing: it is for threads of this process, and executor "
-            "runs the chains; leave it out"
+            f"cores={cores!r} has no effect here: it sets the number of threads of this process, "
+            "but executor runs the chains; leave it out"
         )
     else:
         check_whole(1, cores=cores)

@@ -112,7 +112,7 @@ def walker_doubts(rhat: np.ndarray) -> list[Doubt]:
     if not worst > 1.15:
         return []
     reason = (
-        f"walkers stay in one part of the target for as long as the run: R-hat of the share of "
+        f"walkers stay in one part of the target during the whole run: R-hat of the probability of "
         f"level {int(np.nanargmax(rhat))} is {worst:.2f}"
     )
     return [Doubt("chains_disagree", reason)]

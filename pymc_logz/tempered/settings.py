@@ -52,8 +52,8 @@ class TemperedSettings(RunSettings):
             )
         if self.exchange == "swap" and self.keep == "sums":
             raise ValueError(
-                "keep='sums' is for RTS, which rests on levels that are drawn: use "
-                "exchange='gibbs', or keep='draws' for exchange='swap', whose log Z is that of MBAR"
+                "keep='sums' works only with RTS, which needs exchange='gibbs'; with "
+                "exchange='swap' (log Z by MBAR) use keep='draws'"
             )
         if self.named_prior is None:
             self._check_prior(np.asarray(self.level_prior, dtype=float))
@@ -63,8 +63,8 @@ class TemperedSettings(RunSettings):
         unread = super().unread()
         if self.exchange == "swap":
             unread["update"] = (
-                "exchange='swap' needs no rough log Z, so none is corrected; leave update out, or "
-                "use exchange='gibbs'"
+                "exchange='swap' needs no correction of log Z; leave update out, or use "
+                "exchange='gibbs'"
             )
         return unread
 
