@@ -47,7 +47,7 @@ def check_compile_kwargs(given: Any) -> None:
         )
 
 
-def check_share(meaning: str, **given: Any) -> None:
+def check_fraction(meaning: str, **given: Any) -> None:
     """Raise a ValueError for what is neither None nor a number from 0 to 1; say what it means."""
     for name, value in given.items():
         if value is not None and not np.all((_numbers(value) >= 0) & (_numbers(value) <= 1)):

@@ -10,11 +10,11 @@ from pymc_logz.arguments import (
     check_betas,
     check_choice,
     check_flag,
+    check_fraction,
     check_log_density,
     check_log_weight,
     check_positive,
     check_probability,
-    check_share,
     check_whole,
     is_whole,
 )
@@ -25,7 +25,7 @@ INF, NAN = np.inf, np.nan
 
 def share(**given: Any) -> None:
     """The check of a refreshment."""
-    check_share("it is the share of the momentum variance", **given)
+    check_fraction("it is the share of the momentum variance", **given)
 
 
 def positive(**given: Any) -> None:

@@ -30,7 +30,7 @@ class LevelSums(NamedTuple):
     """Draws whose log ratio is inf."""
 
     @property
-    def mean_share(self) -> np.ndarray:
+    def mean_probability(self) -> np.ndarray:
         """Mean of q(k | x) over all draws: c_k of the source, shape (K,)."""
         return self.share.sum(axis=(0, 1)) / (len(self.share) * self.n_draws)
 
@@ -157,7 +157,7 @@ class RunningRTS:
         ValueError
             If there are no draws yet.
         """
-        return self._seen().mean_share
+        return self._seen().mean_probability
 
     @property
     def curve(self) -> LogZCurve:
@@ -178,7 +178,7 @@ class RunningRTS:
             return replace(make_curve(stand_in, status=status), method="rts")
         total, squares = (part.sum(axis=(0, 1))[[0, -1]] for part in (seen.share, seen.square))
         details = {
-            "level_share": seen.mean_share,
+            "level_share": seen.mean_probability,
             "bias": rts_bias(seen.share),
             "autocorrelation_time": np.array(np.nan),  # which sums do not tell
         }

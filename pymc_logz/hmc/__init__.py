@@ -9,9 +9,9 @@ import xarray as xr
 
 from pymc_logz.arguments import (
     check_below_one,
+    check_fraction,
     check_positive,
     check_probability,
-    check_share,
     check_whole,
 )
 from pymc_logz.errors import says_if_interrupted, warn
@@ -160,7 +160,7 @@ class HmcSettings:
         check_whole(2, superchains=self.superchains)
         check_whole(1, chains=self.chains)
         check_whole(1, MAX_STEPS, n_steps=self.n_steps)
-        check_share("of the momentum variance", refreshment=self.refreshment)
+        check_fraction("of the momentum variance", refreshment=self.refreshment)
         check_probability(target_accept=self.target_accept)
         check_below_one(jitter=self.jitter)
         check_positive(one=True, step_size=self.step_size)

@@ -200,8 +200,8 @@ class Planner:
         """
         n_uneven = 0
         for _ in range(12):
-            shares = search.shares_to_keep()
-            blend, share = search.blend(shares), search.effective_share(shares)
+            shares = search.shares_of_kept_parts()
+            blend, share = search.blend(shares), search.effective_fraction(shares)
             seen = blend.draw(self.target, self.rng, N_TRIED)
             rows = blend.weigh(seen, self.rng)
             trial = importance_log_z(rows.log_weight, method="hais")

@@ -58,7 +58,7 @@ def searched(
     search.add_parts(first_components(search, look, known, settings))
     search.add_witnesses(target(known[rng.permutation(len(known))[:AT_ONCE]]))
     search.draw()
-    if settings.asks_for("laplace") and search.effective_share(search.shares()) > LEAST:
+    if settings.asks_for("laplace") and search.effective_fraction(search.shares()) > LEAST:
         return search
     search.climb()
     search.add_and_draw(search.lacking_modes(search.shares()))
@@ -84,7 +84,7 @@ def widen(search: Search, proposers: Iterator[Part], funnel: Funnel | None) -> N
     for _ in range(8):
         search.draw()
         shares = search.shares()
-        even = search.effective_share(shares)
+        even = search.effective_fraction(shares)
         left, more = search.unexplained(shares), list[Part]()
         if 0 < len(left) < fewest:
             fewest = len(left)
@@ -174,7 +174,7 @@ def components_of(search: Search) -> Reference:
     for funnel in funnels.values():
         own = [one is not None and one.funnel is funnel for one in single]
         shares = search.shares(is_prior | np.array(own))
-        even = search.effective_share(shares)
+        even = search.effective_fraction(shares)
         best = replace(best, funnel=best.funnel or funnel)
         if even <= most:
             continue

@@ -182,7 +182,7 @@ def check_start(
     def such_as(which: np.ndarray) -> str:
         return describe_row(prepared.flat, start[int(np.argmax(which))])
 
-    prepared.prior.warn_of_share()
+    prepared.prior.warn_of_restriction()
     walls = walls_of(block.kernel)
     if walls and (beyond := outside(walls, start)).any():
         raise ModelError(
