@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 
-def is_whole(value: Any) -> bool:
+def is_integer(value: Any) -> bool:
     """Whether a value is an integer; truth values are not."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-def check_whole(least: int, most: int | None = None, **given: Any) -> None:
+def check_integer(least: int, most: int | None = None, **given: Any) -> None:
     """Raise a ValueError for what is not an integer in this range."""
     for name, value in given.items():
-        if not is_whole(value) or value < least or (most is not None and value > most):
+        if not is_integer(value) or value < least or (most is not None and value > most):
             allowed = f"of at least {least}" if most is None else f"from {least} to {most}"
             is_float = isinstance(value, float) and value.is_integer()
             hint = f"; write {value:.0f}" if is_float and value >= least else ""

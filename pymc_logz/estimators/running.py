@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_logz.arguments import check_betas, check_whole
+from pymc_logz.arguments import check_betas, check_integer
 from pymc_logz.estimators.draws import CHUNK_ELEMENTS, TemperedDraws, documented
 from pymc_logz.estimators.result import LogZCurve, make_curve, obstacle
 from pymc_logz.estimators.tempering import curve_of_levels, rts_bias
@@ -98,7 +98,7 @@ class RunningRTS:
     def __post_init__(self) -> None:
         self.betas = check_betas(self.betas)
         if self.block_length is not None:
-            check_whole(1, block_length=self.block_length)
+            check_integer(1, block_length=self.block_length)
 
     def add(self, log_ratio: np.ndarray, level: np.ndarray | None = None) -> None:
         """Count draws of all walkers.

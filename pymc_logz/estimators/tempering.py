@@ -42,8 +42,8 @@ def solve_odds(
 
     The minimum of a convex function, by Newton steps; where one does not bring the shares nearer to
     the target, by a self-consistent step, which always does. ``target`` sums to 1, its first entry
-    positive; ``mean_probabilities`` maps a (K,) to the means of the shares (K,) and of their products
-    (K, K). The first entry of ``start`` stays fixed.
+    positive; ``mean_probabilities`` maps a (K,) to the means of the shares (K,) and of their
+    products (K, K). The first entry of ``start`` stays fixed.
     """
     seen = np.flatnonzero(target > 0)
     free = seen[1:]

@@ -305,10 +305,10 @@ def compile_loop(
 def _python_loop(step: Step, choice: Choice) -> Compiled:
     one_step, n_state = _compiled((step.inputs, step.outputs), choice), len(step.state)
 
-    def loop(n_asked: Any, *values: Any) -> list[Any]:
+    def loop(n_requested: Any, *values: Any) -> list[Any]:
         state, sequences, constants = step.split(values)
         traces = []
-        for i in range(n_asked):
+        for i in range(n_requested):
             now = (np.asarray(part[i]) for part in sequences)
             outputs = one_step.call(*state, *now, *constants)
             state = outputs[:n_state]
@@ -322,18 +322,18 @@ def _jax_loop(step: Step, choice: Choice) -> Compiled:
     function = function_of(step.inputs, step.outputs, choice)
     one_step, n_state = function.vm.jit_fn, len(step.state)
 
-    def loop(n_asked: Any, *values: Any) -> list[Any]:
+    def loop(n_requested: Any, *values: Any) -> list[Any]:
         state, sequences, constants = step.split(values)
 
         def at(state: Sequence[Any], now: Sequence[Any]) -> tuple[Any, Any]:
             outputs = one_step(*state, *now, *constants)
             return tuple(outputs[:n_state]), tuple(outputs[n_state:])
 
-        state, traces = traced_in_jax(at, tuple(state), tuple(sequences), n_asked)
+        state, traces = traced_in_jax(at, tuple(state), tuple(sequences), n_requested)
         return [*state, *traces]
 
-    def no_steps(jitted: Any, n_asked: Any, *values: Any) -> Any:
-        return jitted(np.zeros_like(n_asked), *values)
+    def no_steps(jitted: Any, n_requested: Any, *values: Any) -> Any:
+        return jitted(np.zeros_like(n_requested), *values)
 
     return _on_jax(loop, function, choice, no_steps if calls_host(step.outputs) else None)
 

@@ -166,8 +166,8 @@ class Chains:
         growth = np.ceil(1.2 * (estimate.mcse / most) ** 2) if sound else MAX_GROWTH
         longer = planned.longer(int(np.clip(growth, 2, MAX_GROWTH)))
         n_moves = settings.draws * settings.chains * longer.plan.n_temperatures
-        asked = settings.target_mcse is not None or not whole
-        if good or not may_grow or asked or longer is planned or n_moves > MOST_MOVES:
+        is_final = settings.target_mcse is not None or not whole
+        if good or not may_grow or is_final or longer is planned or n_moves > MOST_MOVES:
             return planned, runs
         before, after = planned.plan.n_temperatures, longer.plan.n_temperatures
         logger.info(

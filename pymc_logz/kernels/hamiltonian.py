@@ -8,7 +8,7 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_logz.arguments import check_fraction, check_positive, check_whole
+from pymc_logz.arguments import check_fraction, check_integer, check_positive
 from pymc_logz.kernels.base import (
     MAX_STEPS,
     KernelInfo,
@@ -94,7 +94,7 @@ class Hamiltonian(KernelDefaults):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "walls", checked_walls(self.walls))
-        check_whole(1, MAX_STEPS, n_steps=self.n_steps)
+        check_integer(1, MAX_STEPS, n_steps=self.n_steps)
         check_positive(one=True, step_size=self.step_size)
         check_refreshment(self.refreshment, self.half_life, HALF_LIFE)
         check_scale(self.scale, self.dense)

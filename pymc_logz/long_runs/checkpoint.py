@@ -55,7 +55,7 @@ class Keeper:
         self._chains: dict[str, _Chain] = {}
         self._n_named: Counter[str] = Counter()
         self._failed = False
-        self.is_whole = True
+        self.is_complete = True
         """Whether all chains have come to their ends so far."""
 
     @classmethod

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import xarray as xr
 
-from pymc_logz.arguments import check_whole
+from pymc_logz.arguments import check_integer
 from pymc_logz.errors import CheckpointError
 from pymc_logz.hais.run import run_hais
 from pymc_logz.hais.settings import HaisSettings
@@ -225,7 +225,7 @@ def extend(
         tree = lz.sample_hais(model=model, checkpoint="run.zarr", random_seed=1)
         tree = lz.extend(tree, model, draws=1024)  # half of the error
     """
-    check_whole(2, draws=draws)
+    check_integer(2, draws=draws)
     tree_kind = kind_of(idata, "idata")
     if tree_kind not in (HAIS, HAIS_BOTH, TEMPERED, TEMPERED_SUMS):
         raise ValueError(

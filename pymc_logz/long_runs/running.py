@@ -83,7 +83,7 @@ class LongRunning(Running):
         with Keeper.opened(self.checkpoint, identity, begun) as keeper:
             _check_densities(keeper, of_what[0])
             yield replace(self, keeper=keeper)
-            if keeper.is_whole:
+            if keeper.is_complete:
                 keeper.write("finished", True)
 
     def run(
@@ -103,7 +103,7 @@ class LongRunning(Running):
         else:
             outcomes = _Drive(self, names, course, jobs, report).run()
         if self.keeper is not None and None in outcomes:
-            self.keeper.is_whole = False
+            self.keeper.is_complete = False
         first = outcomes[0]
         if self.check_reproducible and first is not None and is_done(first.job):
             check_same(name, first, to_the_end(course.counted(Work()), jobs[0], None))

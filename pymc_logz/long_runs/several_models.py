@@ -164,7 +164,7 @@ def evidence_of_models(
             if not done:
                 raise
             if keeper is not None:
-                keeper.is_whole = False
+                keeper.is_complete = False
             warn(
                 f"interrupted: {len(done)} of {len(models)} models are done, and only they "
                 "are returned"

@@ -66,7 +66,7 @@ def block_for(
         If a reference is asked for that has no whole numbers, and the model has.
     """
     flat = prepared.flat
-    if flat.sites and settings.reference is not None and not settings.asks_for("prior"):
+    if flat.sites and settings.reference is not None and not settings.requests_reference("prior"):
         names = sorted({flat.owners[site.column] for site in flat.sites})
         what = repr(settings.reference) if isinstance(settings.reference, str) else "a DataTree"
         raise ValueError(
@@ -74,11 +74,11 @@ def block_for(
             "reference out, and the path starts at the prior"
         )
     # what may yet become a mixture costs a cheap model half as much again
-    start = model_path if settings.asks_for("prior") else open_path
+    start = model_path if settings.requests_reference("prior") else open_path
     path = start(flat, prepared.prior)
     independent = flat.entries.sites if flat.entries else ()
-    asked = settings.kernel_for(path.n_dims)
-    kernel = for_variables(asked, flat.owners, flat.sites, independent)
+    requested = settings.kernel_for(path.n_dims)
+    kernel = for_variables(requested, flat.owners, flat.sites, independent)
     n_rows = settings.pilot_rows if n_rows is None else n_rows
     return Block(path, kernel.resolved(path.n_dims), n_rows, compile_kwargs, data=data)
 
@@ -133,8 +133,8 @@ class Planner:
         from the prior, whose rows lose no mode.
         """
         prepared = self.target.prepared
-        may_ask = prepared.n_dims > few and prepared.exact_row is None
-        limit = long if may_ask and self.settings.asks_for("learned") else np.inf
+        may_use_nuts = prepared.n_dims > few and prepared.exact_row is None
+        limit = long if may_use_nuts and self.settings.requests_reference("learned") else np.inf
         planned = self.short(search, limit)
         if planned is None:
             with line("Fitting a reference to draws of pm.sample"):
@@ -183,7 +183,7 @@ class Planner:
         reason = f"{blend.in_words()}: weights have an effective share of {even:.2g}"
         reason += f"; each particle is one of {tries}" if tries > 1 else ""
         is_mode = all(part.what in (OF_MODE, Prior.what) for part in blend.parts)
-        taken = "laplace" if is_mode and settings.asks_for("laplace") else "learned"
+        taken = "laplace" if is_mode and settings.requests_reference("laplace") else "learned"
         if any(part.what == OF_NESTED for part in blend.parts):
             taken = "nested_laplace"
         known = search.witnesses.position if search.look else search.known()[0]
@@ -269,7 +269,7 @@ class Planner:
         # or a sum may have a second mode that lines do not meet
         flat, is_cheap = prepared.flat, has_conditional_normals(prepared)
         is_doubted = is_doubted or flat.summed is not None or bool(flat.model.potentials)
-        if not self.settings.asks_for("learned") or (is_cheap and is_doubted):
+        if not self.settings.requests_reference("learned") or (is_cheap and is_doubted):
             return []
         start = highest_marginal(self.target, rng)
         if start is None:

@@ -58,7 +58,8 @@ def searched(
     search.add_parts(first_components(search, look, known, settings))
     search.add_witnesses(target(known[rng.permutation(len(known))[:AT_ONCE]]))
     search.draw()
-    if settings.asks_for("laplace") and search.effective_fraction(search.shares()) > LEAST:
+    is_laplace = settings.requests_reference("laplace")
+    if is_laplace and search.effective_fraction(search.shares()) > LEAST:
         return search
     search.climb()
     search.add_and_draw(search.lacking_modes(search.shares()))
@@ -108,7 +109,7 @@ def first_components(
     """Components that are fitted to rows of the look, or have the curvature at the mode."""
     block = search.target.block
     # without a gradient a mode is not looked for, and what is fitted to the rows is taken
-    if settings.asks_for("laplace") and block.follows_whole_gradient:
+    if settings.requests_reference("laplace") and block.follows_whole_gradient:
         # in many dimensions each takes a large matrix
         n_starts = N_STARTS if known.shape[1] <= MAX_DIMS else 1
         best = np.argsort(-block.log_target(known))[:n_starts]

@@ -166,7 +166,7 @@ def marginal_log_likelihood(
     model = model_from(model, "marginal_log_likelihood(model, data)")
     given = executor, checkpoint, time_limit, max_memory, check_reproducible, cores
     running, random_seed = running_for(random_seed, n_processors(), *given)
-    settings = PerDatumSettings.asked(
+    settings = PerDatumSettings.from_arguments(
         draws=draws,
         chains=1,
         betas=betas,

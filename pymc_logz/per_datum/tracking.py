@@ -165,7 +165,7 @@ class LogZTracker:
         else:
             model = model_from(model, "LogZTracker(model)")
             kernel = kernel_for(kernel, model)
-        self.settings = TemperedSettings.asked(
+        self.settings = TemperedSettings.from_arguments(
             draws=draws,
             chains=1,
             walkers=walkers,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from pymc_logz.arguments import as_bytes, check_flag, check_positive, check_whole
+from pymc_logz.arguments import as_bytes, check_flag, check_integer, check_positive
 from pymc_logz.errors import logger, warn
 from pymc_logz.graphs.threads import end_calls, n_processors
 from pymc_logz.runners.anneal import Annealed, Plan, Underway, arrived, go_on, set_out, stay
@@ -301,7 +301,7 @@ def running_for(
             "but executor runs the chains; leave it out"
         )
     else:
-        check_whole(1, cores=cores)
+        check_integer(1, cores=cores)
     check_positive("seconds", one=True, time_limit=time_limit)
     check_flag(check_reproducible=check_reproducible)
     how: dict[str, Any] = {"cores": cores, "max_memory": as_bytes(max_memory)}

@@ -9,7 +9,7 @@ import pymc as pm
 import xarray as xr
 from scipy.special import log_softmax, softmax
 
-from pymc_logz.arguments import check_whole
+from pymc_logz.arguments import check_integer
 from pymc_logz.errors import logger
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.loop.calls import begun
@@ -223,8 +223,8 @@ class SimulatedTempering(BatchedStep):
     ) -> None:
         model = pm.modelcontext(model)
         self._take(vars, model, rng)
-        check_whole(1, pilot_tune=pilot_tune)
-        settings = TemperedSettings.asked(
+        check_integer(1, pilot_tune=pilot_tune)
+        settings = TemperedSettings.from_arguments(
             walkers=walkers,
             betas=betas,
             level_prior=level_prior,
