@@ -131,10 +131,10 @@ def between(
             f"direction={direction!r} does not apply where reference is an energy: swap model and "
             "reference to go the other way"
         )
-    return partial(run_through, others=list(others))
+    return partial(anneal_through_machines, others=list(others))
 
 
-def run_through(
+def anneal_through_machines(
     energy: BinaryEnergy, settings: HaisSettings, *, others: Sequence[BinaryEnergy], **shown: Any
 ) -> xr.DataTree:
     """Place temperatures between the machines, freeze, run, collect; ``shown`` as of `begun`."""

@@ -25,9 +25,9 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_logz.errors import logger
 from pymc_logz.graphs.batching import teach_row_maps
 from pymc_logz.graphs.functions import compile_kwargs_for, function_for, mode_for, one_at_a_time
-from pymc_logz.graphs.host_calls import calls_host, raising_as_called
+from pymc_logz.graphs.host_calls import calls_host, with_original_exception
 from pymc_logz.graphs.numpy_linker import numpy_mode, suits_numpy
-from pymc_logz.graphs.threads import hush_forks_of_chains
+from pymc_logz.graphs.threads import silence_fork_warnings
 
 MOST_FUSED = 900
 """Operations that XLA is left to fuse: of more it computes some again and again, so that a solver
@@ -146,7 +146,7 @@ def _compile_first[Made](
                 if trial_inputs is not None:
                     (compiled.dry or compiled.call)(*trial_inputs)
                     if choice.is_jax:
-                        hush_forks_of_chains()
+                        silence_fork_warnings()
                 return replace(compiled, is_alternative=i > 0)
             except Exception as error:  # JAX and PyTensor fail with exceptions of any kind
                 failures.append(error)
@@ -201,7 +201,7 @@ def _on_jax(
     jitted = jax.jit(call, compiler_options=xla_options(function.maker.fgraph))
     if dry is None:
         return Compiled(jitted, "jax", choice.reason)
-    return Compiled(raising_as_called(jitted), "jax", choice.reason, dry=partial(dry, jitted))
+    return Compiled(with_original_exception(jitted), "jax", choice.reason, dry=partial(dry, jitted))
 
 
 def xla_options(graph: Any) -> dict[str, str]:

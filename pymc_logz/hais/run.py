@@ -301,8 +301,8 @@ def doubts_of_run(
     # nothing has been fitted where a reference was asked for, nor climbed where a kernel does not
     is_narrow = reference.is_given or not block.follows_whole_gradient
     # a walk through a black box takes a third of the evaluations of a run
-    may_look = not walls_of(block.kernel) and lacks_gradient(prepared.flat) is None
-    if not doubts and is_narrow and may_look:
+    may_check = not walls_of(block.kernel) and lacks_gradient(prepared.flat) is None
+    if not doubts and is_narrow and may_check:
         doubts += found_from_prior(prepared, estimate, rng, block.compile_kwargs, block)
     return doubts or disagreements(estimate, before, only_higher=True)[:1]
 

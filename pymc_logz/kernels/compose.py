@@ -9,7 +9,7 @@ import numpy as np
 from pymc_logz.kernels.base import Kernel, KernelInfo, KernelState, Move
 from pymc_logz.kernels.gibbs import Gibbs
 from pymc_logz.kernels.hamiltonian import Hamiltonian, walls_of
-from pymc_logz.kernels.one_of import Led, OneOf, moves_integers, with_own_settings
+from pymc_logz.kernels.one_of import CombinedKernel, OneOf, moves_integers, with_own_settings
 from pymc_logz.kernels.walks import IntegerWalk
 from pymc_logz.paths.geometric import AnnealingPath, Site
 
@@ -25,7 +25,7 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Compose(Led):
+class Compose(CombinedKernel):
     """Several kernels in turn, each for some of the variables: PyMC's compound steps in a kernel.
 
     A step applies the kernels in the order given, then those but the last once more in the reverse
@@ -218,7 +218,7 @@ def sums_out(requested: bool | None, kernel: Kernel) -> bool | None:
     if requested is not None:
         return requested
     # it moves them, or has scales of all entries
-    members = kernel.members if isinstance(kernel, Led) else ()
+    members = kernel.members if isinstance(kernel, CombinedKernel) else ()
     own = moves_integers(kernel) or kernel.scale is not None
     return False if own or any(sums_out(None, one) is False for one in members) else None
 

@@ -18,7 +18,7 @@ def moves_integers(kernel: Any) -> bool:
     return getattr(kernel, "moves_integers", False)
 
 
-class Led:
+class CombinedKernel:
     """Kernels made of others, which take their settings and their aim from the first one."""
 
     kernels: tuple[Kernel, ...]
@@ -97,7 +97,7 @@ def with_own_settings(kernel: Kernel, move: Move) -> Move:
 
 
 @dataclass(frozen=True)
-class OneOf(Led):
+class OneOf(CombinedKernel):
     """One of several kernels at each step, drawn for each row by itself.
 
     Bold moves that are rarely accepted, beside small ones that are: what each kernel leaves as it

@@ -25,7 +25,7 @@ from pymc_logz.long_runs.workers import Answer, Part, Task, Workers, check_execu
 from pymc_logz.models.context import is_model
 from pymc_logz.runners.arrays import leaves
 from pymc_logz.runners.moves_of_rows import Report, Work
-from pymc_logz.runners.running import Outcome, Running, generator_at, is_done, state_of, to_the_end
+from pymc_logz.runners.running import Outcome, Running, generator_at, is_done, run_to_end, state_of
 from pymc_logz.seeds import random_generator
 
 SECONDS = 2.0
@@ -106,7 +106,7 @@ class LongRunning(Running):
             self.keeper.is_complete = False
         first = outcomes[0]
         if self.check_reproducible and first is not None and is_done(first.job):
-            check_same(name, first, to_the_end(course.counted(Work()), jobs[0], None))
+            check_same(name, first, run_to_end(course.counted(Work()), jobs[0], None))
         return outcomes
 
 
@@ -181,7 +181,7 @@ class _Drive:
                 for name, answer in self.workers.answers(self.how.time_limit):
                     self._take(name, answer)
             except KeyboardInterrupt:
-                for name, answer in self.workers.answers_there():
+                for name, answer in self.workers.finished_answers():
                     if answer is not None:
                         self._keep(name, answer)
                 ends = [is_done(one.job) for one in self.outcomes.values()]

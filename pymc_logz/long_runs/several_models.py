@@ -54,10 +54,10 @@ class ModelTask:
     def __reduce__(self) -> tuple[Any, ...]:
         import cloudpickle
 
-        return partial, (found_there, cloudpickle.dumps((self.model, dict(self.options))))
+        return partial, (find_remotely, cloudpickle.dumps((self.model, dict(self.options))))
 
 
-def found_there(contents: bytes) -> Found:
+def find_remotely(contents: bytes) -> Found:
     """Find it in another process, whose warnings come back."""
     import cloudpickle
 

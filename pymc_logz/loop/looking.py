@@ -83,7 +83,7 @@ def _given(
     return None
 
 
-def look_around(
+def explore_prior(
     target: Target,
     settings: RunSettings,
     rng: np.random.Generator,

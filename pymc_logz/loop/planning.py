@@ -21,7 +21,7 @@ from pymc_logz.errors import says_if_interrupted
 from pymc_logz.estimators import LogZEstimate, importance_log_z
 from pymc_logz.kernels.compose import for_variables
 from pymc_logz.loop.frozen import Planned, make_plan, n_followed, plan_of_one_step, refine, walk
-from pymc_logz.loop.looking import Look, given_reference, look_around
+from pymc_logz.loop.looking import Look, explore_prior, given_reference
 from pymc_logz.loop.search import HEAVY, N_TRIED, Search, can_climb
 from pymc_logz.loop.widening import (
     LEAST,
@@ -39,7 +39,7 @@ from pymc_logz.pilot.population import run_pilot
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.blend import Blend, Part, Prior, Target
 from pymc_logz.references.conditional import has_conditional_normals
-from pymc_logz.references.marginal_peaks import Start, highest_marginal, looked_wider
+from pymc_logz.references.marginal_peaks import Start, highest_marginal, with_all_peaks
 from pymc_logz.references.matrices import Bands
 from pymc_logz.references.modes import MAX_DIMS
 from pymc_logz.references.nested import OF_NESTED, conditional_at_peak, has_one_mode, nested_laplace
@@ -109,7 +109,7 @@ def plan_run(
     found = [] if was_nested else planner.nested(is_doubted=tried is not None)
     if isinstance(found, Planned):
         return found
-    look = look_around(target, settings, rng, within)
+    look = explore_prior(target, settings, rng, within)
     cheaper = BRIDGE if block.follows_whole_gradient else ""
     with line("Fitting a reference, looking for modes", cheaper):
         search = searched(target, look, settings, rng, tried, found)
@@ -277,7 +277,7 @@ class Planner:
         climbs = can_climb(self.target.block)
         has_one = not climbs or has_one_mode(start, rng)
         if has_one or not is_cheap:
-            start = looked_wider(start, prepared, rng)
+            start = with_all_peaks(start, prepared, rng)
         if not climbs or (has_one and len(start.peaks) == 1):
             return start
         # the rounds propose conditional normals themselves where these are cheap
@@ -314,7 +314,7 @@ class Planner:
         is_cheap = has_conditional_normals(self.target.prepared)
         return replace(planned, target=self.target if is_cheap else None)
 
-    def held_against(self, look: Look) -> Blend | None:
+    def blend_to_compare_with(self, look: Look) -> Blend | None:
         """A blend that needs no path, if there is one, to hold another run against."""
         parts = self.opening()
         if isinstance(parts, Start):

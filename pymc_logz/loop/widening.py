@@ -121,10 +121,10 @@ def first_components(
     return fitted_components(known, (n_first + len(known)) / 2, look.funnel, search.rng)
 
 
-def proposed(search: Search, dear: int = 2**9) -> Iterator[Part]:
+def proposed(search: Search, n_expensive: int = 2**9) -> Iterator[Part]:
     """Further densities, each made when it is asked for, of what is known by then.
 
-    Rows of more numbers than ``dear`` are looked at by the cheaper ways first.
+    Rows of more numbers than ``n_expensive`` are looked at by the cheaper ways first.
     """
     ways: list[Callable[..., Part | None]]
     ways = [independent_given_few, independent_directions, conditional_normal]
@@ -133,7 +133,7 @@ def proposed(search: Search, dear: int = 2**9) -> Iterator[Part]:
     n_normal = normal_columns(prepared.flat).size
     if is_new and has_conditional_normals(prepared) and n_normal < prepared.n_dims:
         ways.reverse()  # others, as spreads are, may decide how narrow normal ones are
-    elif n_numbers(prepared.flat) > dear:
+    elif n_numbers(prepared.flat) > n_expensive:
         ways[:2] = ways[1::-1]  # the first takes a hundred gradients for each row
     for make in ways:
         part = make(search.target, search.known()[0], search.rng)

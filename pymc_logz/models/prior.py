@@ -214,8 +214,8 @@ class _RowSampler(Sampler):
             self.draw(1)
         except NotImplementedError as error:
             self.obstacle = (
-                f"the prior of {_undrawable(model)} cannot be drawn from, so there is nowhere to "
-                "start: give pm.CustomDist a random= function, or use a proper prior "
+                f"the prior of {_first_without_sampler(model)} cannot be drawn from, so there is "
+                "nowhere to start: give pm.CustomDist a random= function, or use a proper prior "
                 f"({str(error).partition('.')[0]})"
             )
 
@@ -302,7 +302,7 @@ def _with_equal_parameters(outputs: Sequence[Any]) -> list[Any]:
     return [made.get(var, var) for var in outputs]
 
 
-def _undrawable(model: pm.Model) -> str:
+def _first_without_sampler(model: pm.Model) -> str:
     """Name of the first free variable whose own draw fails."""
     for rv in model.free_RVs:
         try:

@@ -17,7 +17,7 @@ import numpy as np
 from pymc_logz.arguments import as_bytes, check_flag, check_integer, check_positive
 from pymc_logz.errors import logger, warn
 from pymc_logz.graphs.threads import end_calls, n_processors
-from pymc_logz.runners.anneal import Annealed, Plan, Underway, arrived, go_on, set_out, stay
+from pymc_logz.runners.anneal import Annealed, Plan, Underway, arrived, go_on, start_annealing, stay
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.moves_of_rows import Report, Work
 from pymc_logz.wings import from_wing
@@ -116,7 +116,7 @@ class AnnealJob(Job):
         if start is not None:
             if self.n_before:
                 start = stay(block, plan, start, self.n_before, rng)
-            underway = set_out(block, plan, start)
+            underway = start_annealing(block, plan, start)
         assert underway is not None
         underway = go_on(block, plan, underway, rng, report)
         return replace(self, start=None, rng=state_of(rng), underway=underway), None
@@ -274,7 +274,7 @@ class Running:
             return stopped.is_set()
 
         tasks = [
-            partial(naming, name, partial(to_the_end, course, job, reported))
+            partial(naming, name, partial(run_to_end, course, job, reported))
             for name, job in zip(names, jobs, strict=True)
         ]
         return run_tasks(  # type: ignore[return-value]
@@ -324,7 +324,7 @@ def naming[Made](name: str, make: Callable[[], Made]) -> Made:
         raise
 
 
-def to_the_end(course: Any, job: Job, report: Report | None) -> Outcome | None:
+def run_to_end(course: Any, job: Job, report: Report | None) -> Outcome | None:
     """A chain at its end; or where the report ends it, if it has left draws behind."""
     job, part = job.advance(course, report)
     if not is_done(job) and part is None:

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 import pymc as pm
 
-from pymc_logz.graphs.threads import hush_forks_of_chains
+from pymc_logz.graphs.threads import silence_fork_warnings
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.loop.frozen import Planned
 from pymc_logz.models.flat import flatten_model, open_path
@@ -93,7 +93,7 @@ class Source:
         if self.uses_jax():
             self._server = Server(self)
             self._way = self._server.address, self._server.key
-            hush_forks_of_chains()
+            silence_fork_warnings()
         return self
 
     def for_one(self) -> Self:

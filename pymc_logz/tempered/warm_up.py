@@ -119,7 +119,7 @@ class Climbing(NamedTuple):
         return Walkers(block.start(self.position, rng).state, self.level)
 
 
-def set_off(
+def start_climb(
     block: TemperBlock, ladder: Ladder, start: np.ndarray, rng: np.random.Generator
 ) -> Climbing:
     """Walkers at the foot of the ladder; arguments as of `climb`."""
@@ -175,7 +175,7 @@ def climb(
 ) -> tuple[Walkers, np.ndarray]:
     """Walkers near equilibrium at levels spread over the ladder, and rough log Z of the levels."""
     # all climb together, and are resampled at each level, as a sequential Monte Carlo sampler
-    climbing = climb_on(block, ladder, set_off(block, ladder, start, rng), n_moves, rng)
+    climbing = climb_on(block, ladder, start_climb(block, ladder, start, rng), n_moves, rng)
     return climbing.stopped(block, rng), climbing.log_z_hat
 
 
