@@ -158,7 +158,7 @@ def test_a_disk_that_is_full_costs_nothing_but_a_warning(
     with opened(path) as keeper:
         keeper.store_chain("a.chain-0", job(8), np.full(2, 1.0))
         monkeypatch.setattr(records, "_flush", flush)
-        with pytest.warns(EvidenceWarning, match="No space left.*goes on"):
+        with pytest.warns(EvidenceWarning, match="No space left.*continues and tries again"):
             keeper.store_chain("a.chain-0", job(16), np.full(2, 2.0))
         keeper.store_chain("a.chain-0", job(24), np.full(2, 3.0))  # told once is enough
         kept = Keeper(path).chain("a.chain-0")
@@ -209,7 +209,7 @@ def test_resume_tells_how_far_it_is(path: Path) -> None:
         keeper.store_chain("forward-1.chain-0", job(100), None)
         keeper.write("finished", True)
     assert resume(path).is_finished
-    with pytest.raises(CheckpointError, match="no checkpoint"):
+    with pytest.raises(CheckpointError, match="is not a checkpoint"):
         resume(path.parent)
 
 
