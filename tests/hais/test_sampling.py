@@ -42,7 +42,7 @@ WRONG: list[tuple[dict[str, Any], type[Exception], list[str]]] = [
     ({"target_accept": 0}, ValueError, ["target_accept=0", "between 0 and 1"]),
     ({"target_accept": 1.0}, ValueError, ["target_accept=1.0", "between 0 and 1"]),
     ({"target_accept": np.nan}, ValueError, ["target_accept=nan", "between 0 and 1"]),
-    ({"kernel": "nuts"}, TypeError, ["kernel='nuts'", "Hamiltonian()"]),
+    ({"kernel": "nuts"}, TypeError, ["kernel='nuts'", "'hmc'", "Slice()"]),
     ({"betas": "linear"}, ValueError, ["betas='linear'", "'adaptive'"]),
     ({"betas": 0}, ValueError, ["betas=0", "at least 1"]),
     ({"betas": True}, ValueError, ["betas", "whole number"]),
