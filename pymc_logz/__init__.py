@@ -140,7 +140,11 @@ def __getattr__(name: str) -> Any:
     elif name in __all__:
         value = import_module(f"{__name__}.{name}")
     else:
-        hint = f"; it is {__name__}.{_NEW_NAMES[name]} now" if name in _NEW_NAMES else ""
+        from difflib import get_close_matches
+
+        close = get_close_matches(name, __all__)
+        hint = f"; did you mean {' or '.join(close)}?" if close else ""
+        hint = f"; it is {__name__}.{_NEW_NAMES[name]} now" if name in _NEW_NAMES else hint
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
     globals()[name] = value
     return value

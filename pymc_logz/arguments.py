@@ -10,17 +10,19 @@ from typing import Any
 import numpy as np
 
 
-def is_whole(value: Any) -> bool:
-    """Whether a value is a whole number; truth values are not."""
+def is_integer(value: Any) -> bool:
+    """Whether a value is an integer; truth values are not."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-def check_whole(least: int, most: int | None = None, **given: Any) -> None:
-    """Raise a ValueError for what is not a whole number in this range."""
+def check_integer(least: int, most: int | None = None, **given: Any) -> None:
+    """Raise a ValueError for what is not an integer in this range."""
     for name, value in given.items():
-        if not is_whole(value) or value < least or (most is not None and value > most):
+        if not is_integer(value) or value < least or (most is not None and value > most):
             allowed = f"of at least {least}" if most is None else f"from {least} to {most}"
-            raise ValueError(f"{name}={value!r} must be a whole number {allowed}")
+            is_float = isinstance(value, float) and value.is_integer()
+            hint = f"; write {value:.0f}" if is_float and value >= least else ""
+            raise ValueError(f"{name}={value!r} must be an integer {allowed}{hint}")
 
 
 def check_positive(unit: str | None = None, *, one: bool = False, **given: Any) -> None:
@@ -45,7 +47,7 @@ def check_compile_kwargs(given: Any) -> None:
         )
 
 
-def check_share(meaning: str, **given: Any) -> None:
+def check_fraction(meaning: str, **given: Any) -> None:
     """Raise a ValueError for what is neither None nor a number from 0 to 1; say what it means."""
     for name, value in given.items():
         if value is not None and not np.all((_numbers(value) >= 0) & (_numbers(value) <= 1)):

@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -13,6 +14,8 @@ from typing import Any
 PACKAGE = os.path.dirname(__file__) + os.sep
 logger = logging.getLogger("pymc.pymc_logz")
 """Of the whole package: PyMC's own shows what comes here."""
+known_potentials: "weakref.WeakSet[Any]" = weakref.WeakSet()
+"""Models whose potentials nobody need be warned of: energies, and those of which it was said."""
 
 
 class ModelError(ValueError):
@@ -166,14 +169,14 @@ WITH_NUMBER = {
         "method='warp3', more draws, or pymc_logz.sample_hais."
     ),
     "missed_mode": (
-        "Searches from prior draws lead to mass where no draw has been, so log Z lacks its share "
-        "and is too low; use pymc_logz.sample_hais with its default reference and steps. Labels "
-        "that can be switched, as in a mixture, may be ordered (transform=ordered), which more "
-        "chains do not replace; elsewhere more chains (chains=) start at more points."
+        "Searches from prior draws found posterior mass that the draws miss, so log Z is too low; "
+        "use pymc_logz.sample_hais with its default reference and steps. In a mixture, order the "
+        "labels (transform=ordered); more chains do not help there. Otherwise, more chains "
+        "(chains=) start at more points."
     ),
     "uncovered": (
-        "The posterior goes on where the proposal has no density, or no draw is, so log Z lacks "
-        "the mass there and is too low; use a proposal with all of the posterior's support and "
+        "The posterior has mass where the proposal has no density, or where there are no draws, so "
+        "log Z is too low; use a proposal with all of the posterior's support and "
         "heavier tails, chains of the model written non-centred, or pymc_logz.sample_hais, which "
         "needs neither."
     ),
@@ -185,7 +188,7 @@ WITH_NUMBER = {
     ),
     "wrong_draws": (
         "The draws are not of this model's posterior: they do not fit its density "
-        "(evidence.attrs['doubts']), so log Z is wrong. Sample this model with these data anew "
+        "(evidence.attrs['doubts']), so log Z is wrong. Sample this model with these data again "
         "(pm.sample), or use pymc_logz.sample_hais."
     ),
     "chains_disagree": (
@@ -198,28 +201,28 @@ WITH_NUMBER = {
         "pymc_logz.sample_hais."
     ),
     "approximate_draws": (
-        "The draws are of an approximation (variational, Laplace, Pathfinder, an optimum), which a "
-        "bridge takes for the posterior, so log Z may be off by more than its error; pass draws "
-        "of pm.sample, or use pymc_logz.sample_hais(reference=tree), which corrects them."
+        "The draws are of an approximation (variational, Laplace, Pathfinder, an optimum), which "
+        "bridge sampling treats as the posterior, so log Z may be off by more than its error; pass "
+        "draws of pm.sample, or use pymc_logz.sample_hais(reference=tree), which corrects them."
     ),
     "rule_error": (
-        "The sum over these temperatures is not yet the integral: it is off by more than noise, "
-        "and most of the stated error is that distance; use rts, mbar or bar_chain, or "
-        "more temperatures (betas=<int>)."
+        "With these temperatures the sum is not accurate enough for the integral: it is off by "
+        "more than noise, and most of the stated error is this discrepancy; use rts, mbar or "
+        "bar_chain, or more temperatures (betas=<int>)."
     ),
     "approximate_starts": (
         "The reverse particles started at resampled ends of the forward ones, moved on at beta = "
-        "1: the upper end is only as good as those starts. Pass posterior_draws= for independent "
+        "1: the upper bound is only as good as those starts. Pass posterior_draws= for independent "
         "ones."
     ),
     "upper_end": (
-        "Particles that start at the target may not reach long tails of the reference in time, "
-        "which their own weights do not show: read the reverse estimate as an upper end, and use "
+        "Particles that start at the target may not get to long tails of the reference in time, "
+        "and their weights do not show it: read the reverse estimate as an upper bound, and use "
         "bar or hais for log Z (reference='laplace' or more temperatures bring it closer)."
     ),
     "lower_end": (
-        "This log likelihood is too low on average, by less the more temperatures there are: read "
-        "it as a lower end, and compare it with one of more temperatures (betas=<int>)."
+        "This log likelihood is too low on average, by less with more temperatures: read it as a "
+        "lower bound, and compare it with one of more temperatures (betas=<int>)."
     ),
     "tolerance": (
         "Outputs count as observed within a tolerance, so log Z is that of a simulator with more "
@@ -237,8 +240,8 @@ WITH_NUMBER = {
         "normalised distribution."
     ),
     "short_run": (
-        "The run is short beside its autocorrelation, so the error is a rough guess; use more "
-        "draws or more chains."
+        "The run is short compared with its autocorrelation, so the error is a rough guess; use "
+        "more draws or more chains."
     ),
 }
 """What each value of ``status`` that comes with a number means, and what to do about it."""
@@ -269,7 +272,7 @@ WITHOUT_NUMBER = {
         "Hardly any draw is in the posterior under this alternative, so there is no log Z to "
         "report; sample the model with that alternative in place."
     ),
-    "not_run": "The run was interrupted before it came to this data row.",
+    "not_run": "The run was interrupted before this data row was computed.",
     "infinite_weight": (
         "A particle has infinite weight: the likelihood or a potential is unbounded, so log Z is "
         "infinite or undefined; bound it, for instance by a prior that keeps a scale away from "
@@ -295,7 +298,7 @@ USABLE_STATUSES = frozenset(WITH_NUMBER)
 
 
 def says_if_interrupted[**P, R](doing: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorator: an interrupt (Ctrl-C) says "while" what it came, and that nothing is kept."""
+    """Decorator: an interrupt (Ctrl-C) says "while" what it came: nothing of that is stored."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @wraps(function)
@@ -306,7 +309,7 @@ def says_if_interrupted[**P, R](doing: str) -> Callable[[Callable[P, R]], Callab
                 if interrupt.args:  # an inner function said it
                     raise
                 raise KeyboardInterrupt(
-                    f"interrupted while {doing}: there is no result yet, and nothing is kept"
+                    f"interrupted while {doing}: there is no result, and nothing of it is stored"
                 ) from None
 
         return wrapped
@@ -349,7 +352,7 @@ ANCHORS = {
     "the transforms take only": "restricted-prior",
     "particles hardly move": "particles-hardly-move",
     "do not agree": "disagrees",
-    "the share of a temperature is still": "long-warm-up",
+    "the fraction of time at one temperature still": "long-warm-up",
     "round trips between the first": "few-round-trips",
     "had not found the support": "late-support",
     "a change of the data left": "large-change",
@@ -358,12 +361,12 @@ ANCHORS = {
     "the order of the two is not known": "close-models",
     "the observed data of": "other-data",
     "that the model does not know": "unknown-variables",
-    "one chain only": "one-chain",
+    "has only one chain": "one-chain",
     "count as draws where the proposal is zero": "boundary-draws",
     "cannot be written to": "checkpoint-not-written",
-    "is not whole": "checkpoint-not-whole",
-    "has other bits": "other-bits",
-    "nothing was heard of": "time-limit",
+    "is damaged": "checkpoint-damaged",
+    "gives a different result when it is repeated": "not-reproducible",
+    "did not respond within": "time-limit",
 }
 """Part of each warning that is no status, and its anchor in ``docs/learn/troubleshooting.md``."""
 

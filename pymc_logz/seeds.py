@@ -12,7 +12,7 @@ def random_generator(random_seed: Any) -> np.random.Generator:
     try:
         return get_random_generator(random_seed)
     except (TypeError, ValueError) as error:
-        allowed = "None, a whole number of at least 0 (or several), or a numpy.random.Generator"
+        allowed = "None, a non-negative integer, a sequence of them, or a numpy.random.Generator"
         raise type(error)(f"random_seed={random_seed!r} must be {allowed}") from None
 
 

@@ -101,7 +101,7 @@ def test_two_that_are_at_odds_are_both_doubted(annealed_with: Run) -> None:
     assert "disagree" in evidence.attrs["doubts"]
 
 
-@pytest.mark.parametrize(("shift", "says"), [(0.0, "neither has what"), (1.0, "disagree")])
+@pytest.mark.parametrize(("shift", "says"), [(0.0, "neither misses the mass"), (1.0, "disagree")])
 def test_tempering_that_finds_no_more_settles_nothing(
     annealed_with: Run, shift: float, says: str
 ) -> None:

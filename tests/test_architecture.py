@@ -291,6 +291,8 @@ def test_a_name_that_moved_says_where_to():
         package.Hamiltonian  # noqa: B018
     with pytest.raises(AttributeError, match=r"has no attribute 'nothing'$"):
         package.nothing  # noqa: B018
+    with pytest.raises(AttributeError, match=r"did you mean bayes_factor\?$"):
+        package.bayesfactor  # noqa: B018
 
 
 def modules_after(statement: str) -> set[str]:

@@ -10,13 +10,13 @@ from pymc_logz.arguments import (
     check_betas,
     check_choice,
     check_flag,
+    check_fraction,
+    check_integer,
     check_log_density,
     check_log_weight,
     check_positive,
     check_probability,
-    check_share,
-    check_whole,
-    is_whole,
+    is_integer,
 )
 from pymc_logz.seeds import random_generator
 
@@ -25,7 +25,7 @@ INF, NAN = np.inf, np.nan
 
 def share(**given: Any) -> None:
     """The check of a refreshment."""
-    check_share("it is the share of the momentum variance", **given)
+    check_fraction("it is the share of the momentum variance", **given)
 
 
 def positive(**given: Any) -> None:
@@ -35,12 +35,12 @@ def positive(**given: Any) -> None:
 
 def whole(**given: Any) -> None:
     """The check of a number of draws."""
-    check_whole(2, **given)
+    check_integer(2, **given)
 
 
 def from_two_to_five(**given: Any) -> None:
     """The check of a number that has a largest value too."""
-    check_whole(2, 5, **given)
+    check_integer(2, 5, **given)
 
 
 def choice(**given: Any) -> None:
@@ -90,11 +90,12 @@ def test_what_is_allowed_passes(check: Callable[..., None], good: list[Any]) -> 
 @pytest.mark.parametrize(
     ("check", "value", "message"),
     [
-        (whole, 1, "name=1 must be a whole number of at least 2"),
-        (whole, 2.0, "name=2.0 must be a whole number of at least 2"),
-        (whole, True, "name=True must be a whole number of at least 2"),
-        (whole, None, "name=None must be a whole number of at least 2"),
-        (from_two_to_five, 6, "name=6 must be a whole number from 2 to 5"),
+        (whole, 1, "name=1 must be an integer of at least 2"),
+        (whole, 2.0, "name=2.0 must be an integer of at least 2; write 2$"),
+        (whole, 1.0, "name=1.0 must be an integer of at least 2$"),
+        (whole, True, "name=True must be an integer of at least 2"),
+        (whole, None, "name=None must be an integer of at least 2"),
+        (from_two_to_five, 6, "name=6 must be an integer from 2 to 5"),
         (positive, 0, "name=0 must be positive and finite, in nats"),
         (positive, INF, "name=inf must be positive and finite, in nats"),
         (positive, [1, -1], r"name=\[1, -1\] must be positive and finite, in nats"),
@@ -127,13 +128,13 @@ def test_what_is_not_allowed_is_named(check: Callable[..., None], value: Any, me
 def test_the_one_at_fault_is_named() -> None:
     """Would catch a check that stops at the first argument, or names another one."""
     with pytest.raises(ValueError, match="tune=0 must be"):
-        check_whole(1, draws=5, tune=0)
+        check_integer(1, draws=5, tune=0)
 
 
 def test_truth_values_are_no_numbers() -> None:
     """Would catch draws=True taken for one draw."""
-    assert all(map(is_whole, (3, np.int32(3))))
-    assert not any(map(is_whole, (True, np.bool_(True), 3.0, "3", None)))
+    assert all(map(is_integer, (3, np.int32(3))))
+    assert not any(map(is_integer, (True, np.bool_(True), 3.0, "3", None)))
 
 
 def test_check_betas_returns_floats() -> None:

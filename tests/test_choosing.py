@@ -148,8 +148,10 @@ def test_arguments_that_do_not_apply(annealed: xr.DataTree, energy: energies.Ene
     with pytest.raises(TypeError, match=r"'draws'.*not a DataTree with a log Z"):
         lz.evidence(annealed, draws=10)
     posterior = models.exact_draws(energy, np.random.default_rng(4), 50, 2)
-    with pytest.raises(ValueError, match=r"bridge_sampling\(tree, model\)"):
+    with pytest.raises(ValueError, match=r"no model was given: write evidence\(idata, model\)"):
         lz.evidence(posterior)
+    with pytest.raises(ValueError, match=r"did you pass idata\.posterior\?"):
+        lz.evidence(posterior["posterior"], energy.model)
     predictive = xr.DataTree.from_dict({"prior": xr.Dataset(), "prior_predictive": xr.Dataset()})
     with pytest.raises(ValueError, match=r"idata has no group 'posterior'.*prior_predictive"):
         lz.evidence(predictive, energy.model)

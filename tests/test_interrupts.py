@@ -73,7 +73,7 @@ def test_an_interrupt_says_what_was_going_on(
     monkeypatch.setattr(f"pymc_logz.{hooked}", interrupt)
     with pytest.raises(KeyboardInterrupt, match=f"interrupted while {doing}") as caught:
         call()
-    assert "there is no result yet, and nothing is kept" in str(caught.value)
+    assert "there is no result, and nothing of it is stored" in str(caught.value)
     assert caught.value.__suppress_context__, "the place that was interrupted is of no interest"
 
 

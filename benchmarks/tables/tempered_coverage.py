@@ -26,7 +26,7 @@ from pymc_logz.loop.calls import begun
 from pymc_logz.loop.planning import block_for
 from pymc_logz.models.preparation import prepare
 from pymc_logz.runners.running import run_tasks, state_of
-from pymc_logz.runners.temper import whole_walk
+from pymc_logz.runners.temper import joined_walk
 from pymc_logz.seeds import spawn_generators
 from pymc_logz.tempered.chains import Frozen, TemperJob, course_of
 from pymc_logz.tempered.run import place_levels, warm_up
@@ -144,7 +144,7 @@ def estimates(frozen: Frozen, start: np.ndarray, settings: TemperedSettings, rng
     levels = frozen.ladder.n_levels
     job = TemperJob(start, state_of(rng), levels, settings.tune, settings.n_kept)
     _, walked = job.advance(course, None)
-    walk = whole_walk([walked], settings.n_kept, course.every)
+    walk = joined_walk([walked], settings.n_kept, course.every)
     draws = frozen.ladder.draws(walk)
     return {name: method(draws).estimate for name, method in METHODS.items()}
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, logsumexp
 
-from pymc_logz.arguments import check_whole
+from pymc_logz.arguments import check_integer
 from pymc_logz.bits.energies import MAX_SUMMED, BernoulliRBM, BinaryEnergy, Bits, states
 from pymc_logz.bits.paths import BinaryPath, binary_path
 from pymc_logz.models.discrete import colours
@@ -320,7 +320,7 @@ def moment_averaged(
         machines = lz.energies.moment_averaged(rbm, random_seed=1)
         tree = lz.sample_hais(model=rbm, reference=machines, random_seed=1)
     """
-    check_whole(1, n_machines=n_machines, n_updates=n_updates, n_chains=n_chains)
+    check_integer(1, n_machines=n_machines, n_updates=n_updates, n_chains=n_chains)
     rng = random_generator(random_seed)
     start, half = expit(rbm.base_bias), np.full(rbm.hidden_bias.size, 0.5)
     base = (start, half, np.outer(start, half))

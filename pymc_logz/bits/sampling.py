@@ -15,7 +15,7 @@ import numpy as np
 import xarray as xr
 from scipy.special import expit
 
-from pymc_logz.arguments import check_whole
+from pymc_logz.arguments import check_integer
 from pymc_logz.bits.energies import BernoulliRBM, BinaryEnergy
 from pymc_logz.bits.paths import BlockGibbs, path_between
 from pymc_logz.estimators import importance_log_z
@@ -131,10 +131,10 @@ def between(
             f"direction={direction!r} does not apply where reference is an energy: swap model and "
             "reference to go the other way"
         )
-    return partial(run_through, others=list(others))
+    return partial(anneal_through_machines, others=list(others))
 
 
-def run_through(
+def anneal_through_machines(
     energy: BinaryEnergy, settings: HaisSettings, *, others: Sequence[BinaryEnergy], **shown: Any
 ) -> xr.DataTree:
     """Place temperatures between the machines, freeze, run, collect; ``shown`` as of `begun`."""
@@ -333,8 +333,8 @@ def raise_log_likelihood(
         raise ValueError(f"data has shape {visible.shape}, and must have shape (N, {n_visible})")
     if not np.isin(visible, (0.0, 1.0)).all():
         raise ValueError("data must be zeros and ones; round or threshold them first")
-    check_whole(2, draws=draws)
-    settings = HaisSettings.asked(
+    check_integer(2, draws=draws)
+    settings = HaisSettings.from_arguments(
         draws=draws, chains=1, betas=betas, kernel=BlockGibbs(), reference="prior"
     )
     ladder = settings.ladder()
@@ -359,8 +359,8 @@ def raise_log_likelihood(
         "evidence": _evidence(model, visible, run, attrs),
         "annealing": annealing_dataset([run], plan),
     }
-    asked = {**settings.record(), **subject.record, "method": "raise_log_likelihood"}
-    return make_tree(groups, {**asked, **attrs}, PER_DATUM)
+    requested = {**settings.record(), **subject.record, "method": "raise_log_likelihood"}
+    return make_tree(groups, {**requested, **attrs}, PER_DATUM)
 
 
 def _evidence(

@@ -42,8 +42,8 @@ def found_from_prior(
     moves; evaluations are added to its own.
     """
     flat, settings = prepared.flat, RunSettings()
-    may_look = estimate.status == "ok" and prepared.prior.obstacle is None
-    if not may_look or flat.sites or is_large(flat):
+    may_check = estimate.status == "ok" and prepared.prior.obstacle is None
+    if not may_check or flat.sites or is_large(flat):
         return []
     # the prior of a model whose draws are right may lead nowhere
     with suppress(ModelError, PilotError, np.linalg.LinAlgError), warnings.catch_warnings():

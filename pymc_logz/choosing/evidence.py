@@ -187,14 +187,18 @@ def _check_stored(idata: xr.DataTree, material: str, methods: Any, kwargs: Any) 
         )
     if methods is not None and material != kinds.LEVELS:
         raise ValueError(f"methods={methods!r} applies to a DataTree of sample_tempered only")
-    groups, is_posterior = sorted(idata.children), material == kinds.ROWS
-    if "evidence" not in groups and (is_posterior or kinds.kind_of(idata) == kinds.OTHER):
+    groups = sorted(idata.children)
+    if "evidence" in groups:
+        return
+    if material == kinds.ROWS:
         raise ValueError(
-            f"idata has no group {'evidence' if is_posterior else 'posterior'!r} (its groups are "
-            f"{groups}): give draws of a posterior and their model, evidence(idata, model), or "
-            "call it inside `with model:` (the same as bridge_sampling(tree, model)); without "
-            "draws, sample_hais(model=model)"
+            "no model was given: write evidence(idata, model), or call it inside `with model:`"
         )
+    if kinds.kind_of(idata) == kinds.OTHER:
+        hint = "without draws of a posterior, write evidence(model)"
+        if not groups and {"chain", "draw"} <= set(idata.dims):
+            hint = "did you pass idata.posterior? Pass the whole tree: evidence(idata, model)"
+        raise ValueError(f"idata has no group 'posterior' (its groups are {groups}); {hint}")
 
 
 def _of_model(

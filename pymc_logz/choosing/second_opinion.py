@@ -182,7 +182,7 @@ def with_another_route(tree: xr.DataTree, model: pm.Model, how: How) -> xr.DataT
         logger.info("There is no other route: %s", error)
         return tree
     own = estimate_of(other["evidence"].to_dataset())
-    doubts = _at_odds(first, own)
+    doubts = _disagreements(first, own)
     warn_of_doubts(doubts)
     [own] = doubted([own], doubts)
     why = f"HAIS had status {first.status!r}; {group.attrs['reason']}"
@@ -205,7 +205,7 @@ def _bridged(model: pm.Model, how: How) -> xr.DataTree:
     return spent_before(bridged, spent)
 
 
-def _at_odds(first: LogZEstimate, own: LogZEstimate) -> list[Doubt]:
+def _disagreements(first: LogZEstimate, own: LogZEstimate) -> list[Doubt]:
     """What speaks against the second of two routes, beside what it says itself."""
     # that it disagrees with the first; or, where that one lacks something, that it has found no
     # more
@@ -221,7 +221,7 @@ def _at_odds(first: LogZEstimate, own: LogZEstimate) -> list[Doubt]:
         if apart > limit:
             return []
         if apart > -limit:
-            return [Doubt(first.status, f"{both} agree, so that neither has what is in question")]
+            return [Doubt(first.status, f"{both} agree, so neither misses the mass in question")]
     if not first.usable or abs(apart) <= limit:
         return []
     return [Doubt("disagrees", f"{both} disagree by {apart:+.3g} nats")]

@@ -9,6 +9,7 @@ from typing import Any
 
 import xarray as xr
 
+from pymc_logz.errors import logger
 from pymc_logz.trees import kinds
 from pymc_logz.trees.layout import ESTIMATOR
 
@@ -131,6 +132,11 @@ def cite(tree: xr.DataTree) -> str:
         one = group.attrs.get("n_temperatures") == 1
         if one and group.attrs.get("reference") == "nested_laplace":
             keys = [*OF_ONE_TEMPERATURE, *(key for key in keys if key not in OF_ANNEALING)]
+    if not keys:
+        logger.info(
+            "This tree has no result of pymc_logz, so there is nothing to cite: pass the tree that "
+            "lz.evidence(idata, model) returned"
+        )
     return "\n\n".join(references()[key] for key in dict.fromkeys(keys))
 
 

@@ -108,7 +108,7 @@ def bar_chain(draws: TemperedDraws) -> LogZCurve:
 def _solve_mbar(draws: TemperedDraws) -> LevelOdds:
     """Log of n_k / Z_k up to a constant; draws are taken in chunks."""
 
-    def mean_shares(log_odds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def mean_probabilities(log_odds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         share, gram = np.zeros(draws.n_levels), np.zeros((draws.n_levels, draws.n_levels))
         for rows, columns in draws.chunks(draws.n_levels):
             p = shares(draws.log_tilt(draws.flat(rows, columns)[0]) + log_odds)
@@ -124,7 +124,7 @@ def _solve_mbar(draws: TemperedDraws) -> LevelOdds:
     target = draws.visits / draws.n_draws
     with np.errstate(divide="ignore"):
         start = np.log(target) - guess
-    return solve_odds(target, mean_shares, start)
+    return solve_odds(target, mean_probabilities, start)
 
 
 def _bar_contributions(draws: TemperedDraws, increments: np.ndarray) -> np.ndarray:
@@ -133,11 +133,11 @@ def _bar_contributions(draws: TemperedDraws, increments: np.ndarray) -> np.ndarr
     log_odds = np.log(visits[1:] / visits[:-1]) - increments
     top = draws.n_levels - 1
 
-    def share_of_upper(pair: np.ndarray) -> np.ndarray:
+    def fraction_of_upper(pair: np.ndarray) -> np.ndarray:
         return expit(log_odds[pair] + steps[pair] * draws.log_ratio)
 
-    from_below = share_of_upper(np.minimum(draws.level, top - 1))
-    from_above = share_of_upper(np.maximum(draws.level - 1, 0))
+    from_below = fraction_of_upper(np.minimum(draws.level, top - 1))
+    from_above = fraction_of_upper(np.maximum(draws.level - 1, 0))
     spread = [
         np.bincount(draws.level.ravel(), (p * (1 - p)).ravel(), minlength=top + 1)
         for p in (from_below, from_above)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_logz.arguments import check_betas, check_whole
+from pymc_logz.arguments import check_betas, check_integer
 from pymc_logz.estimators.draws import CHUNK_ELEMENTS, TemperedDraws, documented
 from pymc_logz.estimators.result import LogZCurve, make_curve, obstacle
 from pymc_logz.estimators.tempering import curve_of_levels, rts_bias
@@ -30,7 +30,7 @@ class LevelSums(NamedTuple):
     """Draws whose log ratio is inf."""
 
     @property
-    def mean_share(self) -> np.ndarray:
+    def mean_probability(self) -> np.ndarray:
         """Mean of q(k | x) over all draws: c_k of the source, shape (K,)."""
         return self.share.sum(axis=(0, 1)) / (len(self.share) * self.n_draws)
 
@@ -98,7 +98,7 @@ class RunningRTS:
     def __post_init__(self) -> None:
         self.betas = check_betas(self.betas)
         if self.block_length is not None:
-            check_whole(1, block_length=self.block_length)
+            check_integer(1, block_length=self.block_length)
 
     def add(self, log_ratio: np.ndarray, level: np.ndarray | None = None) -> None:
         """Count draws of all walkers.
@@ -157,7 +157,7 @@ class RunningRTS:
         ValueError
             If there are no draws yet.
         """
-        return self._seen().mean_share
+        return self._seen().mean_probability
 
     @property
     def curve(self) -> LogZCurve:
@@ -178,7 +178,7 @@ class RunningRTS:
             return replace(make_curve(stand_in, status=status), method="rts")
         total, squares = (part.sum(axis=(0, 1))[[0, -1]] for part in (seen.share, seen.square))
         details = {
-            "level_share": seen.mean_share,
+            "level_share": seen.mean_probability,
             "bias": rts_bias(seen.share),
             "autocorrelation_time": np.array(np.nan),  # which sums do not tell
         }

@@ -35,21 +35,21 @@ class LevelOdds(NamedTuple):
 
 def solve_odds(
     target: np.ndarray,
-    mean_shares: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
+    mean_probabilities: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
     start: np.ndarray,
 ) -> LevelOdds:
     """Log odds a of K levels such that ``mean_i softmax_k(a_k + offset_ik) = target_k``.
 
     The minimum of a convex function, by Newton steps; where one does not bring the shares nearer to
     the target, by a self-consistent step, which always does. ``target`` sums to 1, its first entry
-    positive; ``mean_shares`` maps a (K,) to the means of the shares (K,) and of their products (K,
-    K). The first entry of ``start`` stays fixed.
+    positive; ``mean_probabilities`` maps a (K,) to the means of the shares (K,) and of their
+    products (K, K). The first entry of ``start`` stays fixed.
     """
     seen = np.flatnonzero(target > 0)
     free = seen[1:]
     odds = np.full(target.size, -np.inf)
     odds[seen] = start[seen]
-    share, gram = mean_shares(odds)
+    share, gram = mean_probabilities(odds)
     for _ in range(200):
         hessian = (np.diag(share) - gram)[np.ix_(free, free)]
         try:
@@ -61,12 +61,12 @@ def solve_odds(
             return LevelOdds(odds, share, gram, converged=True)
         moved = odds.copy()
         moved[seen] += step
-        moved_share, moved_gram = mean_shares(moved)
-        if not _misfit(target, moved_share, seen) < _misfit(target, share, seen):
+        moved_fraction, moved_gram = mean_probabilities(moved)
+        if not _misfit(target, moved_fraction, seen) < _misfit(target, share, seen):
             step = np.log(target[seen]) - np.log(np.maximum(share[seen], np.finfo(float).tiny))
             moved[seen] = odds[seen] + (step - step[0])
-            moved_share, moved_gram = mean_shares(moved)
-        odds, share, gram = moved, moved_share, moved_gram
+            moved_fraction, moved_gram = mean_probabilities(moved)
+        odds, share, gram = moved, moved_fraction, moved_gram
     return LevelOdds(odds, share, gram, converged=False)
 
 
@@ -288,11 +288,11 @@ def _log_z_of_levels(
     # probabilities p_s expect
     size = np.bincount(draws.segment.ravel(), minlength=draws.log_z_hat.shape[0]) / draws.n_draws
 
-    def mean_shares(log_z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def mean_probabilities(log_z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         # probabilities of the levels in each segment, were log Z true, (S, K): eq. 8 of the source
         expected = shares(draws.log_prior - draws.log_z_hat + log_z)
         return size @ expected, (expected * size[:, None]).T @ expected
 
-    odds = solve_odds(np.exp(log_share), mean_shares, draws.log_z_hat[-1])
+    odds = solve_odds(np.exp(log_share), mean_probabilities, draws.log_z_hat[-1])
     log_z = odds.log_odds - odds.log_odds[0]
     return np.where(np.isfinite(log_z), log_z, np.nan), odds

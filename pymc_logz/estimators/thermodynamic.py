@@ -129,7 +129,7 @@ def ti_marginal(draws: TemperedDraws) -> LogZCurve:
     if status == "degenerate":
         return make_curve(draws, status=status)
     ratio, ess = draws.level_block_sums(draws.log_ratio - middle), float(draws.visits.min())
-    return _by_shares(draws, (q, ratio), middle, status, ess, {})
+    return _by_probabilities(draws, (q, ratio), middle, status, ess, {})
 
 
 @estimator("log Z = -0.694 ± 0.011 (ti_rb, ok)", SIMULATED, full_support=True)
@@ -164,10 +164,10 @@ def ti_rb(draws: TemperedDraws) -> LogZCurve:
     if status == "degenerate":
         return make_curve(draws, status=status, weight_ess=ess)
     details = {"mean_log_ratio": q_ratio.sum(axis=(0, 1)) / total + middle}
-    return _by_shares(draws, (q, q_ratio), middle, status, ess, details)
+    return _by_probabilities(draws, (q, q_ratio), middle, status, ess, details)
 
 
-def _by_shares(
+def _by_probabilities(
     draws: TemperedDraws,
     sums: tuple[np.ndarray, np.ndarray],
     middle: float,

@@ -25,9 +25,9 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_logz.errors import logger
 from pymc_logz.graphs.batching import teach_row_maps
 from pymc_logz.graphs.functions import compile_kwargs_for, function_for, mode_for, one_at_a_time
-from pymc_logz.graphs.host_calls import calls_host, raising_as_called
+from pymc_logz.graphs.host_calls import calls_host, with_original_exception
 from pymc_logz.graphs.numpy_linker import numpy_mode, suits_numpy
-from pymc_logz.graphs.threads import hush_forks_of_chains
+from pymc_logz.graphs.threads import silence_fork_warnings
 
 MOST_FUSED = 900
 """Operations that XLA is left to fuse: of more it computes some again and again, so that a solver
@@ -146,7 +146,7 @@ def _compile_first[Made](
                 if trial_inputs is not None:
                     (compiled.dry or compiled.call)(*trial_inputs)
                     if choice.is_jax:
-                        hush_forks_of_chains()
+                        silence_fork_warnings()
                 return replace(compiled, is_alternative=i > 0)
             except Exception as error:  # JAX and PyTensor fail with exceptions of any kind
                 failures.append(error)
@@ -201,7 +201,7 @@ def _on_jax(
     jitted = jax.jit(call, compiler_options=xla_options(function.maker.fgraph))
     if dry is None:
         return Compiled(jitted, "jax", choice.reason)
-    return Compiled(raising_as_called(jitted), "jax", choice.reason, dry=partial(dry, jitted))
+    return Compiled(with_original_exception(jitted), "jax", choice.reason, dry=partial(dry, jitted))
 
 
 def xla_options(graph: Any) -> dict[str, str]:
@@ -305,10 +305,10 @@ def compile_loop(
 def _python_loop(step: Step, choice: Choice) -> Compiled:
     one_step, n_state = _compiled((step.inputs, step.outputs), choice), len(step.state)
 
-    def loop(n_asked: Any, *values: Any) -> list[Any]:
+    def loop(n_requested: Any, *values: Any) -> list[Any]:
         state, sequences, constants = step.split(values)
         traces = []
-        for i in range(n_asked):
+        for i in range(n_requested):
             now = (np.asarray(part[i]) for part in sequences)
             outputs = one_step.call(*state, *now, *constants)
             state = outputs[:n_state]
@@ -322,18 +322,18 @@ def _jax_loop(step: Step, choice: Choice) -> Compiled:
     function = function_of(step.inputs, step.outputs, choice)
     one_step, n_state = function.vm.jit_fn, len(step.state)
 
-    def loop(n_asked: Any, *values: Any) -> list[Any]:
+    def loop(n_requested: Any, *values: Any) -> list[Any]:
         state, sequences, constants = step.split(values)
 
         def at(state: Sequence[Any], now: Sequence[Any]) -> tuple[Any, Any]:
             outputs = one_step(*state, *now, *constants)
             return tuple(outputs[:n_state]), tuple(outputs[n_state:])
 
-        state, traces = traced_in_jax(at, tuple(state), tuple(sequences), n_asked)
+        state, traces = traced_in_jax(at, tuple(state), tuple(sequences), n_requested)
         return [*state, *traces]
 
-    def no_steps(jitted: Any, n_asked: Any, *values: Any) -> Any:
-        return jitted(np.zeros_like(n_asked), *values)
+    def no_steps(jitted: Any, n_requested: Any, *values: Any) -> Any:
+        return jitted(np.zeros_like(n_requested), *values)
 
     return _on_jax(loop, function, choice, no_steps if calls_host(step.outputs) else None)
 

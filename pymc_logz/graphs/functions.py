@@ -76,7 +76,13 @@ def function_for(inputs: Any, outputs: Any, *, without_c: bool = False, **kwargs
 def mode_for(mode: Any) -> Mode:
     """A mode by name; None is PyTensor's default, not what another thread compiles for now."""
     with _compiling:
-        return get_mode(mode)
+        try:
+            return get_mode(mode)
+        except ValueError:
+            raise ValueError(
+                f"compile_kwargs={{'mode': {mode!r}}}: PyTensor has no such mode; use 'JAX', "
+                "'NUMBA' or 'FAST_COMPILE'"
+            ) from None
 
 
 def compile_kwargs_for(mode: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:

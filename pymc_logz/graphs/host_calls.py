@@ -120,7 +120,7 @@ class HostCall(Op):
         try:
             started = time.perf_counter()
             self.op.perform(self.own_node(node), arrays, storage)
-            self._tell(time.perf_counter() - started)
+            self._log_duration(time.perf_counter() - started)
         except Exception as error:
             error.add_note(f"raised by {self.op}, an Op of the model, at {list(inputs)}")
             raise
@@ -131,7 +131,7 @@ class HostCall(Op):
             for (value,), out, shape in zip(storage, node.outputs, shapes, strict=True)
         ]
 
-    def _tell(self, seconds: float) -> None:
+    def _log_duration(self, seconds: float) -> None:
         """Say how long calls take, by the second one: what the first takes may be what it loads."""
         self._n_calls += 1
         if self._n_calls != 2 or seconds < 0.005:
@@ -139,9 +139,9 @@ class HostCall(Op):
         safe = is_thread_safe(self.op)
         at_once = n_processors() if safe else 1
         logger.info(
-            "One call of %s, an Op of the model, takes %.2g s: 10,000 evaluations of a row take "
-            "%.0f minutes, on %d core(s). A default call on a few parameters makes one to three "
-            "times as many, whatever its draws and chains are%s.",
+            "One call of the Op %s takes %.2g s, so 10,000 evaluations take %.0f minutes on %d "
+            "core(s). A default call with a few parameters makes 10,000 to 30,000, almost "
+            "independently of draws and chains%s.",
             self.op,
             seconds,
             np.ceil(10_000 * seconds / at_once / 60),
@@ -316,7 +316,7 @@ def _vectorized(op: HostCall, node: Apply, *batched: Variable) -> Any:
 
 
 _tokens = itertools.count()
-_raised: dict[str, Exception] = {}
+_exceptions: dict[str, Exception] = {}
 
 
 def jax_host_call(op: HostCall, node: Apply, **_: Any) -> Callable:
@@ -335,7 +335,7 @@ def jax_host_call(op: HostCall, node: Apply, **_: Any) -> Callable:
                 return op.called_for_rows(node, *batches)
             except Exception as error:
                 name = f"pymc_logz call {next(_tokens)} of an Op failed"
-                _raised[name] = error
+                _exceptions[name] = error
                 raise _Token(name) from error
 
         found = jax.pure_callback(of_rows, tuple(types), *args, vmap_method="expand_dims")
@@ -354,7 +354,7 @@ logging.getLogger("jax._src.callback").addFilter(
 )
 
 
-def raising_as_called(function: Callable[..., Any]) -> Callable[..., Any]:
+def with_original_exception(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function of JAX's that waits for its results, and raises what an Op raised, as it was."""
     import jax
 
@@ -368,7 +368,7 @@ def raising_as_called(function: Callable[..., Any]) -> Callable[..., Any]:
             return waited(values)
         except Exception as error:  # of several classes, as it fails at once or in the background
             name = re.search(r"pymc_logz call \d+ of an Op failed", str(error))
-            raised = None if name is None else _raised.pop(name.group(), None)
+            raised = None if name is None else _exceptions.pop(name.group(), None)
             if raised is None:
                 raise
             raise raised from None

@@ -117,8 +117,8 @@ class Calls:
     def _leave(self, threads: Threads, what: str) -> None:
         """Later calls have threads of their own."""
         logger.warning(
-            "Interrupted: %s has not come to an end, and is left behind on a thread of its own, "
-            "where it may go on until Python ends.",
+            "Interrupted: %s has not finished; it stays on a separate thread and may run until "
+            "Python exits.",
             what,
         )
         threads.shutdown()
@@ -155,7 +155,7 @@ interrupt only where it runs Python itself. Left behind it would crash Python's 
 
 
 @cache
-def hush_forks_of_chains() -> None:
+def silence_fork_warnings() -> None:
     """From now on PyMC's chains are forked without JAX's warning; to be called once JAX has run."""
     # it warns at each fork that a deadlock is likely, which is so where the forked process calls
     # JAX. PyMC starts no such process by fork, unless it is told to, of which it warns itself; and

@@ -161,14 +161,14 @@ class Chains:
         if planned.target is not None and others and whole and not sound:
             ran = replace(planned, ran=tuple(runs))
             self.before.append(estimate)
-            logger.info("What was tried gave status %r: another plan.", estimate.status)
+            logger.info("The first attempt had status %r: trying another plan.", estimate.status)
             return self.twice(others[0](ran), others[1:])
         # the variance of a sound run falls as one over the number of temperatures
         growth = np.ceil(1.2 * (estimate.mcse / most) ** 2) if sound else MAX_GROWTH
         longer = planned.longer(int(np.clip(growth, 2, MAX_GROWTH)))
         n_moves = settings.draws * settings.chains * longer.plan.n_temperatures
-        asked = settings.target_mcse is not None or not whole
-        if good or not may_grow or asked or longer is planned or n_moves > MOST_MOVES:
+        is_final = settings.target_mcse is not None or not whole
+        if good or not may_grow or is_final or longer is planned or n_moves > MOST_MOVES:
             return planned, runs
         before, after = planned.plan.n_temperatures, longer.plan.n_temperatures
         logger.info(
@@ -302,8 +302,8 @@ def doubts_of_run(
     # nothing has been fitted where a reference was asked for, nor climbed where a kernel does not
     is_narrow = reference.is_given or not block.follows_whole_gradient
     # a walk through a black box takes a third of the evaluations of a run
-    may_look = not walls_of(block.kernel) and lacks_gradient(prepared.flat) is None
-    if not doubts and is_narrow and may_look:
+    may_check = not walls_of(block.kernel) and lacks_gradient(prepared.flat) is None
+    if not doubts and is_narrow and may_check:
         doubts += found_from_prior(prepared, estimate, rng, block.compile_kwargs, block)
     return doubts or disagreements(estimate, before, only_higher=True)[:1]
 

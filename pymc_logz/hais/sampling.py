@@ -206,17 +206,17 @@ def sample_hais(
     check_no_model("sample_hais(model=model)", draws=draws, chains=chains)
     other = model if isinstance(model, ForeignModel) else None
     onward = onward_run(other, reference, direction, sum_out)
-    asked = "prior" if onward else cast("str | xr.DataTree | None", reference)
+    requested = "prior" if onward else cast("str | xr.DataTree | None", reference)
     if other is None:
         model = model_from(model, "sample_hais(model=model)")
         kernel = kernel_for(kernel, model, *([reference] if onward else []))
-        asked = checked_reference(asked, model)
+        requested = checked_reference(requested, model)
     else:
-        kernel, asked = other.runs.checked(other, kernel, asked, sum_out)
+        kernel, requested = other.runs.checked(other, kernel, requested, sum_out)
     running, random_seed = running_for(
         random_seed, chains, executor, checkpoint, time_limit, max_memory, check_reproducible, cores
     )
-    settings = HaisSettings.asked(
+    settings = HaisSettings.from_arguments(
         draws=draws,
         chains=chains,
         betas=betas,
@@ -224,7 +224,7 @@ def sample_hais(
         tune=tune,
         target_accept=target_accept,
         running=running,
-        reference=asked,
+        reference=requested,
         direction=direction,
         target_mcse=target_mcse,
         sum_out=sum_out,
@@ -314,7 +314,7 @@ def sandwich(
     running, random_seed = running_for(
         random_seed, chains, executor, checkpoint, time_limit, max_memory, check_reproducible, cores
     )
-    settings = HaisSettings.asked(
+    settings = HaisSettings.from_arguments(
         draws=draws,
         chains=chains,
         betas=betas,

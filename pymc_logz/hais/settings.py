@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 import xarray as xr
 
-from pymc_logz.arguments import check_choice, check_positive, is_whole
+from pymc_logz.arguments import check_choice, check_positive, is_integer
 from pymc_logz.kernels.hamiltonian import Hamiltonian
 from pymc_logz.paths.schedules import linear_betas
 from pymc_logz.pilot.ladder import Aim
@@ -39,13 +39,13 @@ class HaisSettings(RunSettings):
         self.ladder()
 
     @property
-    def reference_asked(self) -> str | xr.DataTree:
+    def requested_reference(self) -> str | xr.DataTree:
         """What the path is to start from: the prior for both directions, where nothing is said."""
         # a mixture has heavier tails than most targets, which serves rows that come from it, and
         # leaves those that are annealed back to it with an error of no finite variance
         if self.reference is None and self.direction == "both":
             return "prior"
-        return super().reference_asked
+        return super().requested_reference
 
     @property
     def aim(self) -> Aim:
@@ -76,4 +76,4 @@ class HaisSettings(RunSettings):
 
     def ladder(self) -> np.ndarray | None:
         """Betas that the user gave; None if the pilot is to place them."""
-        return linear_betas(int(self.betas)) if is_whole(self.betas) else super().ladder()
+        return linear_betas(int(self.betas)) if is_integer(self.betas) else super().ladder()

@@ -9,10 +9,10 @@ import xarray as xr
 
 from pymc_logz.arguments import (
     check_below_one,
+    check_fraction,
+    check_integer,
     check_positive,
     check_probability,
-    check_share,
-    check_whole,
 )
 from pymc_logz.errors import says_if_interrupted, warn
 from pymc_logz.hmc.mixing import largest_rhat, nested_rhat
@@ -136,7 +136,7 @@ class Chains:
         except KeyboardInterrupt:
             if not kept:
                 raise
-            warn(f"interrupted: {len(kept)} of {n_draws} draws of each chain are there, and kept")
+            warn(f"interrupted: {len(kept)} of {n_draws} draws of each chain are returned")
         return tuple(np.stack(part, axis=1) for part in zip(*kept, strict=True))
 
 
@@ -156,11 +156,11 @@ class HmcSettings:
     jitter: float
 
     def __post_init__(self) -> None:
-        check_whole(1, draws=self.draws, tune=self.tune)
-        check_whole(2, superchains=self.superchains)
-        check_whole(1, chains=self.chains)
-        check_whole(1, MAX_STEPS, n_steps=self.n_steps)
-        check_share("of the momentum variance", refreshment=self.refreshment)
+        check_integer(1, draws=self.draws, tune=self.tune)
+        check_integer(2, superchains=self.superchains)
+        check_integer(1, chains=self.chains)
+        check_integer(1, MAX_STEPS, n_steps=self.n_steps)
+        check_fraction("of the momentum variance", refreshment=self.refreshment)
         check_probability(target_accept=self.target_accept)
         check_below_one(jitter=self.jitter)
         check_positive(one=True, step_size=self.step_size)
@@ -312,8 +312,8 @@ def sample_hmc(
         with line("Compiling the model"):
             prepared = prepare(model, rngs.checks)
             path = model_path(prepared.flat, prepared.prior)
-            asked = Hamiltonian(n_steps, refreshment, step_size, settings.scale)
-            own = RunSettings(kernel=asked, target_accept=target_accept)
+            requested = Hamiltonian(n_steps, refreshment, step_size, settings.scale)
+            own = RunSettings(kernel=requested, target_accept=target_accept)
             kernel = own.kernel_for(path.n_dims)
             # more chains together no longer gain, and need more memory; with one move in a call
             # all points on the way are seen

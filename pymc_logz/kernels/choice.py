@@ -76,7 +76,7 @@ def check_kernel(kernel: Any) -> None:
     """
     hint = ""
     if isinstance(kernel, type):
-        hint = "; this is a class, so call it to have its settings"
+        hint = f"; this is a class: write {kernel.__name__}() to make a kernel"
     elif not isinstance(kernel, str):
         missing = [
             name if arguments is None else f"{name}({', '.join(arguments)})"
@@ -87,8 +87,8 @@ def check_kernel(kernel: Any) -> None:
             return
         hint = f"; as a kernel of your own it lacks {', '.join(missing)}"
     raise TypeError(
-        f"kernel={kernel!r} must be pymc_logz.kernels.Hamiltonian(), Langevin(), RandomWalk() or "
-        f"Slice(), with settings as you like; one of {list(KERNELS)}; or what follows "
+        f"kernel={kernel!r} is not a kernel. Use a name (one of {list(KERNELS)}), a kernel with "
+        "settings, such as pymc_logz.kernels.Slice(), or an object of your own class that follows "
         f"pymc_logz.kernels.Kernel{hint}"
     )
 

@@ -9,7 +9,7 @@ import numpy as np
 from pymc_logz.kernels.base import Kernel, KernelInfo, KernelState, Move
 from pymc_logz.kernels.gibbs import Gibbs
 from pymc_logz.kernels.hamiltonian import Hamiltonian, walls_of
-from pymc_logz.kernels.one_of import Led, OneOf, moves_integers, with_own_settings
+from pymc_logz.kernels.one_of import CombinedKernel, OneOf, moves_integers, with_own_settings
 from pymc_logz.kernels.walks import IntegerWalk
 from pymc_logz.paths.geometric import AnnealingPath, Site
 
@@ -25,7 +25,7 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Compose(Led):
+class Compose(CombinedKernel):
     """Several kernels in turn, each for some of the variables: PyMC's compound steps in a kernel.
 
     A step applies the kernels in the order given, then those but the last once more in the reverse
@@ -176,14 +176,14 @@ def for_variables(
     discrete = {owners[site.column] for site in sites}
     names = tuple(dict.fromkeys(owners))
     if isinstance(kernel, Compose):
-        asked = list(kernel.parts)
+        requested = list(kernel.parts)
     else:
         own = tuple(name for name in names if (name in discrete) is moves_integers(kernel))
-        asked = [Part(own, kernel)] if own else []
-    _check_names(asked, names, discrete)
-    taken = {name for part in asked for name in part.names}
+        requested = [Part(own, kernel)] if own else []
+    _check_names(requested, names, discrete)
+    taken = {name for part in requested for name in part.names}
     smooth = tuple(name for name in names if name not in taken | discrete)
-    parts = [*([Part(smooth, Hamiltonian())] if smooth else []), *asked]
+    parts = [*([Part(smooth, Hamiltonian())] if smooth else []), *requested]
     bound = [_bound(part, owners, sites, tuple(independent)) for part in parts]
     left = [site for site in sites if owners[site.column] not in taken]
     at_once = tuple(independent) if set(independent) <= set(left) else ()
@@ -191,9 +191,9 @@ def for_variables(
     return Compose((*bound, *_default_parts(at_once, left, owners)))
 
 
-def _check_names(asked: Sequence[Part], names: Sequence[str], discrete: set[str]) -> None:
+def _check_names(requested: Sequence[Part], names: Sequence[str], discrete: set[str]) -> None:
     """Raise a ValueError for a variable that is none, or that its kernel cannot move."""
-    for part in asked:
+    for part in requested:
         unknown = [name for name in part.names if name not in names]
         if unknown:
             raise ValueError(
@@ -213,12 +213,12 @@ def _check_names(asked: Sequence[Part], names: Sequence[str], discrete: set[str]
             )
 
 
-def sums_out(asked: bool | None, kernel: Kernel) -> bool | None:
+def sums_out(requested: bool | None, kernel: Kernel) -> bool | None:
     """Whether discrete variables are summed out: not where a kernel or a part is made for them."""
-    if asked is not None:
-        return asked
+    if requested is not None:
+        return requested
     # it moves them, or has scales of all entries
-    members = kernel.members if isinstance(kernel, Led) else ()
+    members = kernel.members if isinstance(kernel, CombinedKernel) else ()
     own = moves_integers(kernel) or kernel.scale is not None
     return False if own or any(sums_out(None, one) is False for one in members) else None
 
@@ -256,8 +256,8 @@ def _for_sites(
         return replace(kernel, kernels=bound)
     if not is_dataclass(kernel) or "sites" not in {field.name for field in fields(kernel)}:
         raise TypeError(
-            f"{type(kernel).__name__} moves integers, but cannot be told which: a kernel of "
-            "your own that has moves_integers=True is a frozen dataclass with a field sites"
+            f"{type(kernel).__name__} moves integers, but has no field for their positions: a "
+            "custom kernel with moves_integers=True must be a frozen dataclass with a field `sites`"
         )
     kernel = replace(kernel, sites=own)  # type: ignore[type-var]
     if isinstance(kernel, Gibbs) and kernel.together is not False:

@@ -81,7 +81,7 @@ class Gibbs(OfIntegers):
         """
         path, (backward, uniform) = path.without_gradients(), noise
         if self.together:
-            position, reference, ratio = self._all_at_once(path, state.position, move, uniform)
+            position, reference, ratio = self._update_jointly(path, state.position, move, uniform)
         else:
             position, reference, ratio = visits(
                 partial(self._visit, path),
@@ -93,7 +93,7 @@ class Gibbs(OfIntegers):
         accepted = pt.ones_like(state.evaluation.log_ratio)
         return KernelState(position, state.momentum, evaluation), KernelInfo(accepted)
 
-    def _all_at_once(
+    def _update_jointly(
         self, path: AnnealingPath, position: TensorVariable, move: Move, uniform: TensorVariable
     ) -> list[Any]:
         """Rows with entries drawn that are independent given the rest, and their densities."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_logz.arguments import check_positive, check_share, check_whole
+from pymc_logz.arguments import check_fraction, check_integer, check_positive
 from pymc_logz.kernels.base import (
     MAX_STEPS,
     KernelInfo,
@@ -94,7 +94,7 @@ class Hamiltonian(KernelDefaults):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "walls", checked_walls(self.walls))
-        check_whole(1, MAX_STEPS, n_steps=self.n_steps)
+        check_integer(1, MAX_STEPS, n_steps=self.n_steps)
         check_positive(one=True, step_size=self.step_size)
         check_refreshment(self.refreshment, self.half_life, HALF_LIFE)
         check_scale(self.scale, self.dense)
@@ -107,7 +107,7 @@ class Hamiltonian(KernelDefaults):
         """Fraction of the momentum variance to replace over steps of these sizes."""
         if self.refreshment is not None:
             return np.full_like(step_size, self.refreshment)
-        return share_replaced(self.n_steps * step_size, self.half_life)
+        return fraction_replaced(self.n_steps * step_size, self.half_life)
 
     def step(
         self, path: AnnealingPath, state: KernelState, move: Move, noise: Noise
@@ -181,7 +181,7 @@ def energy(state: KernelState, beta: Any) -> TensorVariable:
     return 0.5 * (state.momentum**2).sum(axis=1) - log_density(state.evaluation, beta)
 
 
-def share_replaced(time: Any, half_life: float) -> Any:
+def fraction_replaced(time: Any, half_life: float) -> Any:
     """Fraction of the momentum variance to replace over this time: half of it per half-life."""
     # Sohl-Dickstein & Culpepper (2012), section 2.3, with the half-life 1, however time is divided
     return 1.0 - 0.5 ** (time / half_life)
@@ -190,7 +190,7 @@ def share_replaced(time: Any, half_life: float) -> Any:
 def check_refreshment(refreshment: float | None, half_life: float, default: float) -> None:
     """Raise a ValueError for a share or a half-life out of range, or for both of them given."""
     meaning = "it is the share of the momentum variance that is replaced"
-    check_share(meaning, refreshment=refreshment)
+    check_fraction(meaning, refreshment=refreshment)
     check_positive(half_life=half_life)
     if refreshment is not None and half_life != default:
         raise ValueError(

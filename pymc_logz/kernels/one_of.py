@@ -18,7 +18,7 @@ def moves_integers(kernel: Any) -> bool:
     return getattr(kernel, "moves_integers", False)
 
 
-class Led:
+class CombinedKernel:
     """Kernels made of others, which take their settings and their aim from the first one."""
 
     kernels: tuple[Kernel, ...]
@@ -58,7 +58,7 @@ class Led:
     def refreshment_for(self, step_size: np.ndarray) -> np.ndarray:
         """That of the leader, or of the first kernel that replaces momentum at all."""
         for kernel in (self.leader, *self.members):
-            if np.any(two_shares(kernel) > 0):
+            if np.any(refreshment_at_two_steps(kernel) > 0):
                 own = step_size if kernel.step_size is None else kernel.step_size
                 return kernel.refreshment_for(np.full_like(step_size, own))
         return np.zeros_like(step_size)
@@ -74,7 +74,7 @@ class Led:
         return self.leader.tuned_step_size(step_size, acceptance_rate, target_accept)
 
 
-def two_shares(kernel: Kernel) -> np.ndarray:
+def refreshment_at_two_steps(kernel: Kernel) -> np.ndarray:
     """Shares of the momentum replaced at two step sizes, equal where these do not matter."""
     return kernel.refreshment_for(np.array([0.1, 1.0]))
 
@@ -89,7 +89,7 @@ def with_own_settings(kernel: Kernel, move: Move) -> Move:
         moves_here = move.scale if is_vector else pt.abs(move.scale).sum(axis=-1)
         scale = np.ones(move.scale.type.shape[-1]) * np.asarray(kernel.scale)
         move = move._replace(scale=pt.switch(pt.neq(moves_here, 0.0), scale, 0.0))
-    shares = two_shares(kernel)
+    shares = refreshment_at_two_steps(kernel)
     if shares[0] == shares[1] > 0:
         share = pt.switch(move.refreshment < 1.0, shares[0], 1.0)
         move = move._replace(refreshment=share)
@@ -97,7 +97,7 @@ def with_own_settings(kernel: Kernel, move: Move) -> Move:
 
 
 @dataclass(frozen=True)
-class OneOf(Led):
+class OneOf(CombinedKernel):
     """One of several kernels at each step, drawn for each row by itself.
 
     Bold moves that are rarely accepted, beside small ones that are: what each kernel leaves as it

@@ -9,7 +9,7 @@ import pytensor
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_logz.arguments import check_positive, check_whole
+from pymc_logz.arguments import check_integer, check_positive
 from pymc_logz.kernels.base import MAX_STEPS, KernelInfo, KernelState, Move, draw_log_uniform
 from pymc_logz.kernels.gibbs import visits
 from pymc_logz.kernels.tuning import KernelDefaults, check_scale
@@ -86,8 +86,8 @@ class Slice(KernelDefaults):
     def __post_init__(self) -> None:
         check_positive(one=True, width=self.width)
         check_scale(self.scale, self.dense)
-        check_whole(0, MAX_STEPS, n_expand=self.n_expand)
-        check_whole(1, MAX_STEPS, n_shrink=self.n_shrink)
+        check_integer(0, MAX_STEPS, n_expand=self.n_expand)
+        check_integer(1, MAX_STEPS, n_shrink=self.n_shrink)
 
     @property
     def step_size(self) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_logz.arguments import check_positive, check_whole
+from pymc_logz.arguments import check_integer, check_positive
 from pymc_logz.kernels.base import (
     MAX_STEPS,
     KernelInfo,
@@ -125,7 +125,7 @@ class IntegerWalk(OfIntegers):
     sites: tuple[Site, ...] = ()
 
     def __post_init__(self) -> None:
-        check_whole(1, MAX_STEPS, n_tries=self.n_tries)
+        check_integer(1, MAX_STEPS, n_tries=self.n_tries)
 
     def evaluations_per_move(self, n_dims: int) -> int:
         """Evaluations of the path: one for each proposal."""

@@ -55,7 +55,7 @@ class Keeper:
         self._chains: dict[str, _Chain] = {}
         self._n_named: Counter[str] = Counter()
         self._failed = False
-        self.is_whole = True
+        self.is_complete = True
         """Whether all chains have come to their ends so far."""
 
     @classmethod
@@ -179,8 +179,9 @@ class Keeper:
         except OSError as error:
             if not self._failed:
                 warn(
-                    f"checkpoint={str(self.path)!r} cannot be written to ({error}): the run goes "
-                    "on, and tries again, but until then it would go on from what is there"
+                    f"checkpoint={str(self.path)!r} cannot be written to ({error}). The run "
+                    "continues and tries again; if it is killed before that, it resumes from the "
+                    "last record that was written"
                 )
             self._failed = True
             return False
@@ -188,17 +189,17 @@ class Keeper:
         return True
 
     def read(self, name: str) -> Any:
-        """A record; None if there is none, or it is not whole."""
+        """A record; None if there is none, or it is damaged."""
         if not (self.path / name).is_dir():
             return None
         try:
             return read_record(self.path / name)
         except CheckpointError:
             raise
-        except Exception as error:  # whatever Zarr makes of files that are not whole
+        except Exception as error:  # whatever Zarr makes of damaged files
             warn(
-                f"{name!r} of checkpoint={str(self.path)!r} is not whole ({type(error).__name__}: "
-                f"{str(error)[:200]}), and is made again"
+                f"{name!r} in checkpoint={str(self.path)!r} is damaged ({type(error).__name__}: "
+                f"{str(error)[:200]}) and is computed again"
             )
             return None
 
@@ -206,8 +207,8 @@ class Keeper:
 def refusal(path: Path, differs: Sequence[str]) -> CheckpointError:
     """The error of a checkpoint of another run, by what is not the same."""
     return CheckpointError(
-        f"checkpoint={str(path)!r} is of another run: {'; '.join(differs)}. Call with what it was "
-        "begun with, or give another path; to start anew, delete it"
+        f"checkpoint={str(path)!r} belongs to another run: {'; '.join(differs)}. Use the original "
+        "arguments, or another path; to start again, delete it"
     )
 
 
@@ -234,12 +235,14 @@ def begun_with(path: Path, name: str) -> Any:
     header_of(path)
     record = Keeper(path).read(name)
     if record is None:
-        raise CheckpointError(f"checkpoint={str(path)!r} has no record {name!r} that is whole")
+        raise CheckpointError(f"checkpoint={str(path)!r} has no undamaged record {name!r}")
     return record
 
 
 def header_of(path: Path) -> dict[str, Any]:
     """Attributes of a checkpoint; a CheckpointError if there is none at this path."""
+    if not path.exists():
+        raise CheckpointError(f"there is no checkpoint at {str(path)!r}")
     try:
         found = json.loads((path / "zarr.json").read_text())["attributes"]
         if found["format"] == FORMAT and found["layout"] == FORMAT_VERSION:
@@ -248,8 +251,8 @@ def header_of(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, KeyError, TypeError) as error:
         what = f"{type(error).__name__}: {error}"
     raise CheckpointError(
-        f"checkpoint={str(path)!r} is no checkpoint of this package, or is not whole ({what}); "
-        "nothing in it was touched: give another path, or move it away"
+        f"{str(path)!r} is not a checkpoint of pymc_logz, or is damaged ({what}). It was not "
+        "changed; give another path, or move it away"
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import xarray as xr
 
-from pymc_logz.arguments import check_whole
+from pymc_logz.arguments import check_integer
 from pymc_logz.errors import CheckpointError
 from pymc_logz.hais.run import run_hais
 from pymc_logz.hais.settings import HaisSettings
@@ -63,7 +63,7 @@ class KeptRun:
 
     def __str__(self) -> str:
         chains = f" with {self.settings['chains']} chains" if "chains" in self.settings else ""
-        ends = "finished" if self.is_finished else "not finished: the same call goes on from here"
+        ends = "finished" if self.is_finished else "not finished: the same call resumes from here"
         lines = [
             f"{self.path}: a run of {self.method!r}{chains}, {ends}",
             f"last written {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(self.written))}",
@@ -225,7 +225,7 @@ def extend(
         tree = lz.sample_hais(model=model, checkpoint="run.zarr", random_seed=1)
         tree = lz.extend(tree, model, draws=1024)  # half of the error
     """
-    check_whole(2, draws=draws)
+    check_integer(2, draws=draws)
     tree_kind = kind_of(idata, "idata")
     if tree_kind not in (HAIS, HAIS_BOTH, TEMPERED, TEMPERED_SUMS):
         raise ValueError(
@@ -235,8 +235,8 @@ def extend(
     given = idata.attrs.get("checkpoint") if checkpoint is None else checkpoint
     if given is None:
         raise ValueError(
-            "the run of this tree was not kept, so that nothing can be added to it: run it with "
-            "checkpoint='run.zarr', or say with checkpoint= where that is"
+            "the run of this tree has no checkpoint, so it cannot be extended: run it with "
+            "checkpoint='run.zarr', or pass the folder with checkpoint="
         )
     path = Path(given)
     method = str(header_of(path)["identity"]["settings"]["method"])
@@ -248,9 +248,9 @@ def extend(
     request = begun_with(path, REQUEST)
     if not request:
         raise CheckpointError(
-            f"checkpoint={str(path)!r} is of a run that was begun with a kernel, a mode, or draws "
-            "of your own, or with data that were simulated, which are not kept, so that it cannot "
-            "be added to; the call that began it still goes on from it"
+            f"checkpoint={str(path)!r} is of a run with your own kernel, mode or draws, or "
+            "simulated data, which a checkpoint does not store, so the run cannot be extended; "
+            "repeating the original call still resumes it"
         )
     kind, run = RUNS[method]
     more = (*json.loads(idata.attrs["settings"]).get("more", ()), draws)

@@ -25,7 +25,7 @@ from pymc_logz.long_runs.workers import Answer, Part, Task, Workers, check_execu
 from pymc_logz.models.context import is_model
 from pymc_logz.runners.arrays import leaves
 from pymc_logz.runners.moves_of_rows import Report, Work
-from pymc_logz.runners.running import Outcome, Running, generator_at, is_done, state_of, to_the_end
+from pymc_logz.runners.running import Outcome, Running, generator_at, is_done, run_to_end, state_of
 from pymc_logz.seeds import random_generator
 
 SECONDS = 2.0
@@ -83,7 +83,7 @@ class LongRunning(Running):
         with Keeper.opened(self.checkpoint, identity, begun) as keeper:
             _check_densities(keeper, of_what[0])
             yield replace(self, keeper=keeper)
-            if keeper.is_whole:
+            if keeper.is_complete:
                 keeper.write("finished", True)
 
     def run(
@@ -103,10 +103,10 @@ class LongRunning(Running):
         else:
             outcomes = _Drive(self, names, course, jobs, report).run()
         if self.keeper is not None and None in outcomes:
-            self.keeper.is_whole = False
+            self.keeper.is_complete = False
         first = outcomes[0]
         if self.check_reproducible and first is not None and is_done(first.job):
-            check_same(name, first, to_the_end(course.counted(Work()), jobs[0], None))
+            check_same(name, first, run_to_end(course.counted(Work()), jobs[0], None))
         return outcomes
 
 
@@ -130,12 +130,12 @@ def _check_densities(keeper: Keeper, what: Any) -> None:
 
 
 def check_same(name: str, one: Outcome, again: Outcome | None) -> None:
-    """Warn if a chain that was run again has other bits."""
+    """Warn if a chain that was run again has another result."""
     if again is None or _digest(one) != _digest(again):
         warn(
-            f"the first chain of {name!r} has other bits when it is run again in this process: "
-            "workers have other versions of the libraries, or another kind of processor. The "
-            "numbers are as good as any, but no other run will repeat them"
+            f"the first chain of {name!r} gives a different result when it is repeated in this "
+            "process, because workers have other library versions or another kind of processor. "
+            "The result is valid, but it cannot be reproduced bit for bit"
         )
 
 
@@ -181,7 +181,7 @@ class _Drive:
                 for name, answer in self.workers.answers(self.how.time_limit):
                     self._take(name, answer)
             except KeyboardInterrupt:
-                for name, answer in self.workers.answers_there():
+                for name, answer in self.workers.finished_answers():
                     if answer is not None:
                         self._keep(name, answer)
                 ends = [is_done(one.job) for one in self.outcomes.values()]
@@ -230,7 +230,7 @@ class _Drive:
     def _give_up(self, names: Sequence[str]) -> None:
         limit = self.how.time_limit
         which = ", ".join(map(repr, names[:4])) + (", and others" if len(names) > 4 else "")
-        sentence = f"nothing was heard of {which} within time_limit={limit} seconds"
+        sentence = f"{which} did not respond within time_limit={limit} seconds"
         if not any(is_done(one.job) for one in self.outcomes.values()):
             raise TimeoutError(
                 f"{sentence}, and none is finished: the likelihood hangs, or is slower than that "
@@ -241,5 +241,5 @@ class _Drive:
     def _kept(self) -> str:
         """What is not lost, in a sentence."""
         if self.how.keeper is None:
-            return "Nothing is kept: checkpoint= would have kept what was done."
-        return f"What was done is in {str(self.how.keeper.path)!r}: the same call goes on from it."
+            return "Nothing was stored; with checkpoint= the progress would have been stored."
+        return f"The progress is in {str(self.how.keeper.path)!r}: the same call resumes from it."

@@ -54,10 +54,10 @@ class ModelTask:
     def __reduce__(self) -> tuple[Any, ...]:
         import cloudpickle
 
-        return partial, (found_there, cloudpickle.dumps((self.model, dict(self.options))))
+        return partial, (find_remotely, cloudpickle.dumps((self.model, dict(self.options))))
 
 
-def found_there(contents: bytes) -> Found:
+def find_remotely(contents: bytes) -> Found:
     """Find it in another process, whose warnings come back."""
     import cloudpickle
 
@@ -164,7 +164,7 @@ def evidence_of_models(
             if not done:
                 raise
             if keeper is not None:
-                keeper.is_whole = False
+                keeper.is_complete = False
             warn(
                 f"interrupted: {len(done)} of {len(models)} models are done, and only they "
                 "are returned"

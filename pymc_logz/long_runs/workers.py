@@ -105,7 +105,7 @@ class Workers:
                     error.add_note(f"This was {name!r}. {self._note}".rstrip())
                     raise error
 
-    def answers_there(self) -> Iterator[tuple[str, Any]]:
+    def finished_answers(self) -> Iterator[tuple[str, Any]]:
         """Answers that have come, after an interrupt."""
         for future in [one for one in self._pending if one.done() and _error_of(one) is None]:
             yield self._pending.pop(future)[0], future.result()
@@ -131,7 +131,7 @@ class Workers:
         if self.n_losses > 3:
             raise WorkersLostError(
                 f"workers were lost {self.n_losses} times, the last time with {error!r}: the model "
-                "itself seems to end the processes that evaluate it (memory, or a library that "
+                "seems to crash the processes that evaluate it (out of memory, or a library that "
                 "crashes); give max_memory=, or run it without executor to see what it does"
             ) from error
         logger.warning("A worker was lost (%r); its work is done again.", error)
@@ -281,23 +281,23 @@ class Task:
 
     def __call__(self) -> Answer:
         """Do it in the process that it was made in."""
-        return carried_on(self.course.thing, self.job, self.seconds)
+        return run_job_for(self.course.thing, self.job, self.seconds)
 
     def __reduce__(self) -> tuple[Any, ...]:
         pickles = dict(self.course.pickles) if self.takes_course else {}
-        return partial, (carried_on_there, self.course.token, pickles, self.job, self.seconds)
+        return partial, (run_job_remotely, self.course.token, pickles, self.job, self.seconds)
 
 
-def carried_on_there(
+def run_job_remotely(
     token: str, pickles: Mapping[str, bytes], job: Any, seconds: float, store: Store = HERE
 ) -> Answer | None:
     """A job carried on with in another process, if the course is there."""
     store.take_in(pickles)
     course = store.get(token)
-    return None if course is None else carried_on(course, job, seconds)
+    return None if course is None else run_job_for(course, job, seconds)
 
 
-def carried_on(course: Any, job: Any, seconds: float) -> Answer:
+def run_job_for(course: Any, job: Any, seconds: float) -> Answer:
     """A job after so many seconds of work at least, or at its end; compiling does not count."""
     course.compile()
     work, deadline = Work(), time.monotonic() + seconds

@@ -60,7 +60,7 @@ class Subject:
         """Attributes of the group ``evidence`` of a run by moves that were compiled."""
         share = 1.0
         if self.prepared is not None:
-            share, own = self.prepared.prior.finite_share, {**own, **self.prepared.record()}
+            share, own = self.prepared.prior.finite_fraction, {**own, **self.prepared.record()}
         return run_attrs(block.compiled, block.path.batching, share, cost, **own)
 
     def data(self) -> dict[str, xr.Dataset]:

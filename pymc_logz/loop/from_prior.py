@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from pymc_logz.loop.frozen import Planned
-from pymc_logz.loop.looking import given_reference, look_around
+from pymc_logz.loop.looking import explore_prior, given_reference
 from pymc_logz.loop.planning import Planner
 from pymc_logz.loop.widening import components_of, searched
 from pymc_logz.models.preparation import Prepared
@@ -34,12 +34,12 @@ def look(
     given, within = given_reference(target, settings, rng)
     if given is not None:
         return None, replace(given, funnel=None), None
-    seen = look_around(target, settings, rng, within, even=False)
+    seen = explore_prior(target, settings, rng, within, even=False)
     search = searched(target, seen, settings, rng, alone=True)
     blend, [own] = None, rng.spawn(1)
     if blended:  # a run is the same with it or without
         with suppress(np.linalg.LinAlgError):
-            blend = Planner(target, settings, own).held_against(seen)
+            blend = Planner(target, settings, own).blend_to_compare_with(seen)
     return seen.stages, components_of(search), blend
 
 
@@ -60,7 +60,7 @@ def posterior_rows(
         else:
             parts = found
     if blend is None:
-        seen = look_around(target, settings, rng, within, even=False)
+        seen = explore_prior(target, settings, rng, within, even=False)
         if given is None:
             search = searched(target, seen, settings, rng, more=parts)
             if tried := planner.tried(search):
@@ -77,5 +77,5 @@ def blend_from_prior(prepared: Prepared, block: Block, rng: np.random.Generator)
     given, within = given_reference(target, settings, rng)
     if given is not None:
         return None
-    seen = look_around(target, settings, rng, within, even=False)
-    return Planner(target, settings, rng).held_against(seen)
+    seen = explore_prior(target, settings, rng, within, even=False)
+    return Planner(target, settings, rng).blend_to_compare_with(seen)

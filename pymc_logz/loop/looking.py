@@ -60,18 +60,18 @@ def given_reference(
     """
     prepared, block = target.prepared, target.block
     within = check_start(prepared, block, prepared.prior(rng, block.n_rows), rng)
-    return _given(prepared, settings.reference_asked, rng), within
+    return _given(prepared, settings.requested_reference, rng), within
 
 
 def _given(
-    prepared: Prepared, asked: str | xr.DataTree, rng: np.random.Generator
+    prepared: Prepared, requested: str | xr.DataTree, rng: np.random.Generator
 ) -> Reference | None:
     if prepared.flat.sites:
         return OF_INTEGERS
-    if isinstance(asked, xr.DataTree):
-        draws = unconstrain(prepared.flat, posterior_of(asked, "reference"))
+    if isinstance(requested, xr.DataTree):
+        draws = unconstrain(prepared.flat, posterior_of(requested, "reference"))
         return reference_of_draws(prepared, draws, rng)
-    if asked == "prior":
+    if requested == "prior":
         return ASKED_FOR
     error = prepared.prior.log_share()[1]
     if error > MAX_SHARE_ERROR:
@@ -83,7 +83,7 @@ def _given(
     return None
 
 
-def look_around(
+def explore_prior(
     target: Target,
     settings: RunSettings,
     rng: np.random.Generator,

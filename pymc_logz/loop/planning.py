@@ -21,7 +21,7 @@ from pymc_logz.errors import says_if_interrupted
 from pymc_logz.estimators import LogZEstimate, importance_log_z
 from pymc_logz.kernels.compose import for_variables
 from pymc_logz.loop.frozen import Planned, make_plan, n_followed, plan_of_one_step, refine, walk
-from pymc_logz.loop.looking import Look, given_reference, look_around
+from pymc_logz.loop.looking import Look, explore_prior, given_reference
 from pymc_logz.loop.search import HEAVY, N_TRIED, Search, can_climb
 from pymc_logz.loop.widening import (
     LEAST,
@@ -39,7 +39,7 @@ from pymc_logz.pilot.population import run_pilot
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.blend import Blend, Part, Prior, Target
 from pymc_logz.references.conditional import has_conditional_normals
-from pymc_logz.references.marginal_peaks import Start, highest_marginal, looked_wider
+from pymc_logz.references.marginal_peaks import Start, highest_marginal, with_all_peaks
 from pymc_logz.references.matrices import Bands
 from pymc_logz.references.modes import MAX_DIMS
 from pymc_logz.references.nested import OF_NESTED, conditional_at_peak, has_one_mode, nested_laplace
@@ -66,7 +66,7 @@ def block_for(
         If a reference is asked for that has no whole numbers, and the model has.
     """
     flat = prepared.flat
-    if flat.sites and settings.reference is not None and not settings.asks_for("prior"):
+    if flat.sites and settings.reference is not None and not settings.requests_reference("prior"):
         names = sorted({flat.owners[site.column] for site in flat.sites})
         what = repr(settings.reference) if isinstance(settings.reference, str) else "a DataTree"
         raise ValueError(
@@ -74,11 +74,11 @@ def block_for(
             "reference out, and the path starts at the prior"
         )
     # what may yet become a mixture costs a cheap model half as much again
-    start = model_path if settings.asks_for("prior") else open_path
+    start = model_path if settings.requests_reference("prior") else open_path
     path = start(flat, prepared.prior)
     independent = flat.entries.sites if flat.entries else ()
-    asked = settings.kernel_for(path.n_dims)
-    kernel = for_variables(asked, flat.owners, flat.sites, independent)
+    requested = settings.kernel_for(path.n_dims)
+    kernel = for_variables(requested, flat.owners, flat.sites, independent)
     n_rows = settings.pilot_rows if n_rows is None else n_rows
     return Block(path, kernel.resolved(path.n_dims), n_rows, compile_kwargs, data=data)
 
@@ -109,7 +109,7 @@ def plan_run(
     found = [] if was_nested else planner.nested(is_doubted=tried is not None)
     if isinstance(found, Planned):
         return found
-    look = look_around(target, settings, rng, within)
+    look = explore_prior(target, settings, rng, within)
     cheaper = BRIDGE if block.follows_whole_gradient else ""
     with line("Fitting a reference, looking for modes", cheaper):
         search = searched(target, look, settings, rng, tried, found)
@@ -133,8 +133,8 @@ class Planner:
         from the prior, whose rows lose no mode.
         """
         prepared = self.target.prepared
-        may_ask = prepared.n_dims > few and prepared.exact_row is None
-        limit = long if may_ask and self.settings.asks_for("learned") else np.inf
+        may_use_nuts = prepared.n_dims > few and prepared.exact_row is None
+        limit = long if may_use_nuts and self.settings.requests_reference("learned") else np.inf
         planned = self.short(search, limit)
         if planned is None:
             with line("Fitting a reference to draws of pm.sample"):
@@ -183,7 +183,7 @@ class Planner:
         reason = f"{blend.in_words()}: weights have an effective share of {even:.2g}"
         reason += f"; each particle is one of {tries}" if tries > 1 else ""
         is_mode = all(part.what in (OF_MODE, Prior.what) for part in blend.parts)
-        taken = "laplace" if is_mode and settings.asks_for("laplace") else "learned"
+        taken = "laplace" if is_mode and settings.requests_reference("laplace") else "learned"
         if any(part.what == OF_NESTED for part in blend.parts):
             taken = "nested_laplace"
         known = search.witnesses.position if search.look else search.known()[0]
@@ -200,8 +200,8 @@ class Planner:
         """
         n_uneven = 0
         for _ in range(12):
-            shares = search.shares_to_keep()
-            blend, share = search.blend(shares), search.effective_share(shares)
+            shares = search.shares_of_kept_parts()
+            blend, share = search.blend(shares), search.effective_fraction(shares)
             seen = blend.draw(self.target, self.rng, N_TRIED)
             rows = blend.weigh(seen, self.rng)
             trial = importance_log_z(rows.log_weight, method="hais")
@@ -277,7 +277,7 @@ class Planner:
         # or a sum may have a second mode that lines do not meet
         flat, is_cheap = prepared.flat, has_conditional_normals(prepared)
         is_doubted = is_doubted or flat.summed is not None or bool(flat.model.potentials)
-        if not self.settings.asks_for("learned") or (is_cheap and is_doubted):
+        if not self.settings.requests_reference("learned") or (is_cheap and is_doubted):
             return []
         start = highest_marginal(self.target, rng)
         if start is None:
@@ -285,7 +285,7 @@ class Planner:
         climbs = can_climb(self.target.block)
         has_one = not climbs or has_one_mode(start, rng)
         if has_one or not is_cheap:
-            start = looked_wider(start, prepared, rng)
+            start = with_all_peaks(start, prepared, rng)
         if not climbs or (has_one and len(start.peaks) == 1):
             return start
         # the rounds propose conditional normals themselves where these are cheap
@@ -322,7 +322,7 @@ class Planner:
         is_cheap = has_conditional_normals(self.target.prepared)
         return replace(planned, target=self.target if is_cheap else None)
 
-    def held_against(self, look: Look) -> Blend | None:
+    def blend_to_compare_with(self, look: Look) -> Blend | None:
         """A blend that needs no path, if there is one, to hold another run against."""
         parts = self.opening()
         if isinstance(parts, Start):

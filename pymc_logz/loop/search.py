@@ -110,7 +110,7 @@ class Search:
         even = used / used.sum()
         return FLOOR * even + (1 - FLOOR) * self._best(even)
 
-    def shares_to_keep(self, with_fewer: float = 0.95) -> np.ndarray:
+    def shares_of_kept_parts(self, with_fewer: float = 0.95) -> np.ndarray:
         """The same, with none for parts that bring nothing; the prior always has its floor.
 
         The fewest parts, those with the largest shares first, whose weights are about as even:
@@ -119,13 +119,13 @@ class Search:
         k = len(self.parts)
         order = np.argsort(-self._best(np.full(k, 1 / k)))
         is_prior = np.array([isinstance(part, Prior) for part in self.parts])
-        enough = with_fewer * self.effective_share(self.shares())
+        enough = with_fewer * self.effective_fraction(self.shares())
 
         def with_first(n: int) -> np.ndarray:
             return self.shares(is_prior | np.isin(np.arange(k), order[:n]))
 
         def is_enough(n: int) -> bool:
-            return self.effective_share(with_first(n)) >= enough
+            return self.effective_fraction(with_first(n)) >= enough
 
         return with_first(1 + bisect_left(range(1, k), True, key=is_enough))
 
@@ -175,7 +175,7 @@ class Search:
         points = points.chosen(kept)
         return chance[kept], points.log_target - log_mean(log_weight), points.log_parts
 
-    def effective_share(self, shares: np.ndarray) -> float:
+    def effective_fraction(self, shares: np.ndarray) -> float:
         """Weight ESS of rows of these parts, for each: as drawn rows and as witnesses tell it.
 
         The smaller of the two. Of witnesses the most surprising ones, as many as may be missing,

@@ -58,7 +58,8 @@ def searched(
     search.add_parts(first_components(search, look, known, settings))
     search.add_witnesses(target(known[rng.permutation(len(known))[:AT_ONCE]]))
     search.draw()
-    if settings.asks_for("laplace") and search.effective_share(search.shares()) > LEAST:
+    is_laplace = settings.requests_reference("laplace")
+    if is_laplace and search.effective_fraction(search.shares()) > LEAST:
         return search
     search.climb()
     search.add_and_draw(search.lacking_modes(search.shares()))
@@ -84,7 +85,7 @@ def widen(search: Search, proposers: Iterator[Part], funnel: Funnel | None) -> N
     for _ in range(8):
         search.draw()
         shares = search.shares()
-        even = search.effective_share(shares)
+        even = search.effective_fraction(shares)
         left, more = search.unexplained(shares), list[Part]()
         if 0 < len(left) < fewest:
             fewest = len(left)
@@ -108,7 +109,7 @@ def first_components(
     """Components that are fitted to rows of the look, or have the curvature at the mode."""
     block = search.target.block
     # without a gradient a mode is not looked for, and what is fitted to the rows is taken
-    if settings.asks_for("laplace") and block.follows_whole_gradient:
+    if settings.requests_reference("laplace") and block.follows_whole_gradient:
         # in many dimensions each takes a large matrix
         n_starts = N_STARTS if known.shape[1] <= MAX_DIMS else 1
         best = np.argsort(-block.log_target(known))[:n_starts]
@@ -120,10 +121,10 @@ def first_components(
     return fitted_components(known, (n_first + len(known)) / 2, look.funnel, search.rng)
 
 
-def proposed(search: Search, dear: int = 2**9) -> Iterator[Part]:
+def proposed(search: Search, n_expensive: int = 2**9) -> Iterator[Part]:
     """Further densities, each made when it is asked for, of what is known by then.
 
-    Rows of more numbers than ``dear`` are looked at by the cheaper ways first.
+    Rows of more numbers than ``n_expensive`` are looked at by the cheaper ways first.
     """
     ways: list[Callable[..., Part | None]]
     ways = [independent_given_few, independent_directions, conditional_normal]
@@ -132,7 +133,7 @@ def proposed(search: Search, dear: int = 2**9) -> Iterator[Part]:
     n_normal = normal_columns(prepared.flat).size
     if is_new and has_conditional_normals(prepared) and n_normal < prepared.n_dims:
         ways.reverse()  # others, as spreads are, may decide how narrow normal ones are
-    elif n_numbers(prepared.flat) > dear:
+    elif n_numbers(prepared.flat) > n_expensive:
         ways[:2] = ways[1::-1]  # the first takes a hundred gradients for each row
     for make in ways:
         part = make(search.target, search.known()[0], search.rng)
@@ -174,7 +175,7 @@ def components_of(search: Search) -> Reference:
     for funnel in funnels.values():
         own = [one is not None and one.funnel is funnel for one in single]
         shares = search.shares(is_prior | np.array(own))
-        even = search.effective_share(shares)
+        even = search.effective_fraction(shares)
         best = replace(best, funnel=best.funnel or funnel)
         if even <= most:
             continue

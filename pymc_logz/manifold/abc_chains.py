@@ -10,7 +10,7 @@ import pymc as pm
 import xarray as xr
 from pytensor.graph.traversal import ancestors
 
-from pymc_logz.arguments import check_positive, check_whole
+from pymc_logz.arguments import check_integer, check_positive
 from pymc_logz.errors import ModelError, warn
 from pymc_logz.manifold.simulator import Simulator
 from pymc_logz.models.context import model_from, written_as
@@ -243,7 +243,7 @@ def abc_mcmc(
         tree = lz.abc_mcmc(simulator, 0.5, ["rate"], random_seed=1)
     """
     check_positive(one=True, step_size=step_size)
-    check_whole(1, draws=draws, tune=tune, chains=chains)
+    check_integer(1, draws=draws, tune=tune, chains=chains)
     model = model_from(model, "abc_mcmc(model, epsilon, var_names)")
     simulator = Simulator(model, epsilon, compile_kwargs)
     moving = Chains(simulator, var_names, random_seed)
@@ -328,7 +328,7 @@ def abc_slice(
 
         tree = lz.abc_slice(simulator, 0.5, ["rate"], random_seed=1)
     """
-    check_whole(1, draws=draws, tune=tune, chains=chains)
+    check_integer(1, draws=draws, tune=tune, chains=chains)
     model = model_from(model, "abc_slice(model, epsilon, var_names)")
     simulator = Simulator(model, epsilon, compile_kwargs)
     moving = Chains(simulator, var_names, random_seed)

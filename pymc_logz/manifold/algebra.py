@@ -71,23 +71,23 @@ def find_structure(
     functions are ``analytic``.
     """
     reached = np.any(jacobians != 0.0, axis=0)
-    n_reached = reached.sum(axis=0)
+    n_affected = reached.sum(axis=0)
     n_outputs, n_dims = reached.shape
     if noise:
-        wrong = [entry for entry in noise if n_reached[entry] > 1]
+        wrong = [entry for entry in noise if n_affected[entry] > 1]
         if wrong:
             names = [labels[i] for i in np.flatnonzero(reached[:, wrong[0]])[:5]]
             raise ModelError(
-                f"an entry of the declared noise reaches {int(n_reached[wrong[0]])} entries of the "
-                f"output ({', '.join(names)}, ...), but may reach one; leave out noise=, or write "
-                "the output with the observed values of earlier entries in place of simulated ones"
+                f"an entry of the declared noise reaches {int(n_affected[wrong[0]])} entries of "
+                f"the output ({', '.join(names)}, ...), but may reach one; leave out noise=, or "
+                "write it with the observed values of earlier entries in place of simulated ones"
             )
-        is_local = np.isin(np.arange(n_dims), [entry for entry in noise if n_reached[entry]])
+        is_local = np.isin(np.arange(n_dims), [entry for entry in noise if n_affected[entry]])
         # an input that reached nothing here may reach something elsewhere
         common = np.flatnonzero(~is_local)
     elif analytic and n_outputs >= 8:  # the dense Gram matrix of fewer costs next to nothing
-        is_local = n_reached == 1
-        common = np.flatnonzero(n_reached > 1)
+        is_local = n_affected == 1
+        common = np.flatnonzero(n_affected > 1)
     else:
         return None
     rows = [np.flatnonzero(row & is_local).tolist() for row in reached]

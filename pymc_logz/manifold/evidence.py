@@ -13,8 +13,8 @@ from pymc_logz.manifold.missed_modes import (
     Atlas,
     Chart,
     fitted_charts,
+    fraction_unvisited,
     misses_a_mode,
-    share_unvisited,
 )
 from pymc_logz.manifold.model import ConstrainedModel, make_constrained_model, one_blas_thread
 from pymc_logz.models.prior import PriorDraws
@@ -143,5 +143,5 @@ def bridge_charts(
         method="manifold_bridge",
     )
     log_weight = target_at_proposal - q_at_proposal
-    unvisited = share_unvisited(position.reshape(-1, n_dims), proposed, log_weight)
+    unvisited = fraction_unvisited(position.reshape(-1, n_dims), proposed, log_weight)
     return estimate, charts, reached, unvisited

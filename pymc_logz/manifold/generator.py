@@ -46,7 +46,7 @@ def without_recurrence(observations: Sequence[Variable]) -> list[Variable]:
         }
         if len(others) == node.op.info.n_sit_sot:
             try:
-                result[i] = _all_steps_at_once(node, state, others)
+                result[i] = _vectorized_over_steps(node, state, others)
             except (NotImplementedError, ValueError):
                 continue  # the loop computes the same
     return result
@@ -54,7 +54,7 @@ def without_recurrence(observations: Sequence[Variable]) -> list[Variable]:
 
 def _place(output: Variable) -> tuple[Apply, int] | None:
     """The loop and the number of the state that an output is, from its first step to its last."""
-    while output.owner is not None and _changes_nothing(output.owner):
+    while output.owner is not None and _only_reshapes(output.owner):
         output = output.owner.inputs[0]
     if not isinstance(output.owner_op, Subtensor):
         return None
@@ -76,7 +76,7 @@ def _place(output: Variable) -> tuple[Apply, int] | None:
     return trace.owner, states.index(trace)
 
 
-def _changes_nothing(node: Apply) -> bool:
+def _only_reshapes(node: Apply) -> bool:
     """Whether an operation is about the shape only, or takes all there is."""
     if isinstance(node.op, Subtensor):
         index = get_idx_list(node.inputs, node.op.idx_list)
@@ -84,7 +84,7 @@ def _changes_nothing(node: Apply) -> bool:
     return isinstance(node.op, SpecifyShape)
 
 
-def _all_steps_at_once(node: Apply, state: int, observed: dict[int, Variable]) -> Variable:
+def _vectorized_over_steps(node: Apply, state: int, observed: dict[int, Variable]) -> Variable:
     op = node.op
     graph = op.fgraph.unfreeze()
     inner, outer = graph.inputs, node.inputs

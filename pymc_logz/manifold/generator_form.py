@@ -224,7 +224,7 @@ def generator_form(model: pm.Model, var_names: Sequence[str] | None = None) -> p
         raise ModelError(
             f"var_names={unknown} are not observed variables of the model, which are {observed}"
             if unknown
-            else "the model has no observed variable to turn round"
+            else "the model has no observed variable to convert"
         )
     fgraph = graph_of(model)
     replacements = []

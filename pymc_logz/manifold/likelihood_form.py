@@ -77,7 +77,7 @@ def likelihood_form(model: pm.Model) -> pm.Model:
         lz.sample_hais(model=lz.likelihood_form(simulator), random_seed=1)
     """
     if not exact_observations(model):
-        raise ModelError("the model has no exact observation (lz.ExactObservation) to turn round")
+        raise ModelError("the model has no exact observation (lz.ExactObservation) to convert")
     check_model(model)
     noises = _noises(model)
     fgraph = graph_of(model)

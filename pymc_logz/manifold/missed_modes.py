@@ -226,7 +226,7 @@ def records_from(
     return records
 
 
-def share_unvisited(draws: np.ndarray, proposed: np.ndarray, log_weight: np.ndarray) -> float:
+def fraction_unvisited(draws: np.ndarray, proposed: np.ndarray, log_weight: np.ndarray) -> float:
     """Share of the posterior beyond nearly all draws, by weights of a proposal; 0 if it is small.
 
     Charts of one branch may reach another that no chain has been to. Right chains of 1,200 draws

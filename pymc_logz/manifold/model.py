@@ -137,7 +137,7 @@ class ConstrainedModel:
         )
 
     @cached_property
-    def _untoleranced(self) -> System:
+    def _system_without_tolerance(self) -> System:
         """Density and constraints, as they are known before a point has been found."""
         ones = np.ones(self.generator.n_outputs)
         return self.backend.system(self.scale, ones, self.structure)
@@ -145,23 +145,23 @@ class ConstrainedModel:
     @cached_property
     def system(self) -> System:
         """Density and constraints."""
-        return replace(self._untoleranced, tolerance=self.tolerance)
+        return replace(self._system_without_tolerance, tolerance=self.tolerance)
 
     @cached_property
     def state_at(self) -> Callable[[np.ndarray], ManifoldState]:
         """Function from a position (d,) to the state there."""
-        system = self._untoleranced
+        system = self._system_without_tolerance
         return self.backend.compile(lambda position: state_at(system, position))
 
     # what a search needs, which runs in NumPy
 
     @cached_property
     def _constraint(self) -> Callable[[np.ndarray], Any]:
-        return self.backend.compile(self._untoleranced.constraint)
+        return self.backend.compile(self._system_without_tolerance.constraint)
 
     @cached_property
     def _jacobian(self) -> Callable[[np.ndarray], Any]:
-        return self.backend.compile(self._untoleranced.jacobian)
+        return self.backend.compile(self._system_without_tolerance.jacobian)
 
     @cached_property
     def _algebra(self) -> Dense:

@@ -224,7 +224,7 @@ class ConstrainedHamiltonian:
     ) -> Trajectory:
         """Trajectory of ``n_steps`` steps, shorter where one of them fails."""
 
-        def going_on(trajectory: Trajectory) -> Any:
+        def continues(trajectory: Trajectory) -> Any:
             return (trajectory.n_steps < n_steps) & (trajectory.status == OK)
 
         def step(trajectory: Trajectory) -> Trajectory:
@@ -237,7 +237,7 @@ class ConstrainedHamiltonian:
             return trajectory._replace(n_steps=trajectory.n_steps + 1)
 
         first = Trajectory(state, momentum, 0, OK, 0, 0)
-        return system.arrays.while_loop(going_on, step, first)
+        return system.arrays.while_loop(continues, step, first)
 
     def _kick(self, system: System, trajectory: Trajectory, step_size: Any) -> Trajectory:
         state = trajectory.state

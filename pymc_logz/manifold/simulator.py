@@ -10,7 +10,7 @@ import pymc as pm
 import xarray as xr
 from scipy.special import gammaln
 
-from pymc_logz.arguments import check_positive, check_whole
+from pymc_logz.arguments import check_integer, check_positive
 from pymc_logz.errors import ModelError, PilotError
 from pymc_logz.estimators import LogZEstimate
 from pymc_logz.graphs.functions import Kept
@@ -40,7 +40,7 @@ class Simulator:
                 "the model must have exact observations (lz.ExactObservation) and neither "
                 f"likelihoods nor potentials besides, but it has {[one.name for one in others]}"
                 if exact
-                else "the model has no exact observation (lz.ExactObservation) to be near to"
+                else "the model has no exact observation (lz.ExactObservation) to compare with"
             )
         # whose log likelihood is half of the squared distance, and a constant; in units of epsilon,
         # since small distances would round away beside the constant
@@ -186,7 +186,7 @@ def abc_rejection(
         tree = lz.abc_rejection(simulator, epsilon=0.5)
         tree["evidence"]["log_z"]
     """
-    check_whole(1, draws=draws)
+    check_integer(1, draws=draws)
     rngs = generators_from(random_seed)
     model = model_from(model, "abc_rejection(model, epsilon)")
     simulator = Simulator(model, epsilon, compile_kwargs)

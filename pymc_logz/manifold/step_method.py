@@ -10,7 +10,7 @@ from pymc.step_methods.compound import StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.step_methods.step_sizes import StepSizeState
 
-from pymc_logz.arguments import check_below_one, check_positive, check_whole
+from pymc_logz.arguments import check_below_one, check_integer, check_positive
 from pymc_logz.kernels.tuning import reasonable_step_size
 from pymc_logz.manifold import rattle
 from pymc_logz.manifold.missed_modes import find_start
@@ -239,7 +239,7 @@ class ConstrainedHMC(WholeModelStep):
     ) -> None:
         model = pm.modelcontext(model)
         self._take(vars, model, rng)
-        check_whole(1, n_inner=n_inner, max_steps=max_steps)
+        check_integer(1, n_inner=n_inner, max_steps=max_steps)
         check_below_one(jitter=jitter)
         check_positive(step_size=step_size, path_length=path_length, tolerance=tolerance)
         self.path_length, self.max_steps, self.jitter = path_length, max_steps, jitter

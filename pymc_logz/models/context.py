@@ -114,12 +114,17 @@ def written_as[**P, R](call: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     return decorate
 
 
+SYNONYMS = {"seed": "random_seed", "n_temperatures": "betas", "trace": "idata"}
+"""Names that other libraries use, where the spelling shows no likeness."""
+
+
 def check_known(call: str, function: Callable[..., Any], given: Iterable[str]) -> None:
     """Raise a TypeError for keywords that a function does not take, which ``call`` was given."""
     known = signature(function).parameters
     for name in () if "kwargs" in known else given:
         if name not in known:
-            close = get_close_matches(name, known, 1)
+            synonym = SYNONYMS.get(name)
+            close = [synonym] if synonym in known else get_close_matches(name, known, 1)
             meant = f" (did you mean {close[0]!r}?)" if close else ""
             raise TypeError(f"{call}() got an unexpected keyword argument {name!r}{meant}")
 
@@ -139,7 +144,12 @@ def describe_row(flat: FlatModel, row: np.ndarray) -> str:
     """Parameter values of one row on their natural scale, for messages."""
     values = constrain(flat, row[None], [rv.name for rv in flat.model.free_RVs])
     with np.printoptions(precision=4, threshold=6):
-        return ", ".join(f"{name}={value[0]}" for name, value in values.items())
+        return ", ".join(f"{name}={_rounded(value[0])}" for name, value in values.items())
+
+
+def _rounded(value: Any) -> Any:
+    """A floating-point number to four digits; anything else as it is."""
+    return float(f"{value:.4g}") if isinstance(value, np.floating) else value
 
 
 def check_infinite(flat: FlatModel, rows: np.ndarray, log_ratio: np.ndarray) -> None:
@@ -152,18 +162,30 @@ def check_infinite(flat: FlatModel, rows: np.ndarray, log_ratio: np.ndarray) -> 
         )
 
 
-def not_finite(flat: FlatModel, row: np.ndarray) -> str:
-    """First entries without a finite log density at a row, of observed variables and potentials."""
-    model, rows, found = flat.model, row[None], []
+def nowhere_finite(flat: FlatModel, rows: np.ndarray) -> str:
+    """Message for rows (n, d) without a finite density, with its first bad entries at one row."""
+    model, row, entries, bad_data = flat.model, rows[:1], [], []
     if flat.summed is not None:
-        rows = flat.summed.filled(rows, np.random.default_rng(0))
-    terms = [*model.observed_RVs, *model.potentials]
+        row = flat.summed.filled(row, np.random.default_rng(0))
+    terms, data = [*model.observed_RVs, *model.potentials], find_observations(model)
     with suppress(Exception):  # of what is computed by another way than the run, for a hint alone
-        values = function_of_rows(model, model.logp(terms, sum=False))(rows)
+        values = function_of_rows(model, model.logp(terms, sum=False))(row)
         for term, (value,) in zip(terms, values, strict=True):
-            first = np.argwhere(~np.isfinite(value))[:1]
-            found += [f"{term.name}{at.tolist() or ''} is {value[tuple(at)]}" for at in first]
-    return f", where the log density of {', '.join(found)}" if found else ""
+            for at in map(tuple, np.argwhere(~np.isfinite(value))[:1].tolist()):
+                entry, observed = f"{term.name}{list(at) or ''}", data.get(term.name)
+                if np.shape(observed) == value.shape and observed is not None:
+                    datum = np.asarray(observed)[at]
+                    entry += f"={_rounded(datum)}"
+                    bad_data += [] if np.isfinite(datum) else [entry]
+                entries.append(f"{entry} is {value[at]}")
+    if bad_data:
+        return f"the observed data contain inf or NaN: {', '.join(bad_data)}"
+    where = f", where the log density of {', '.join(entries)}" if entries else ""
+    return (
+        f"the likelihood (with potentials) is zero or NaN at all of {len(rows):,} prior draws (for "
+        f"example {describe_row(flat, rows[0])}{where}): the data are outside the support of the "
+        "likelihood, a covariate or an expression is NaN, or the prior is too far from the data"
+    )
 
 
 def model_labels(model: pm.Model) -> dict[str, Any]:

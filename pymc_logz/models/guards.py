@@ -1,7 +1,5 @@
 """Refuses models whose log Z is undefined or out of reach, naming the variable and the remedy."""
 
-import weakref
-
 import numpy as np
 import pymc as pm
 from pymc.data import MinibatchOp
@@ -16,13 +14,18 @@ from pytensor.graph.traversal import ancestors
 from pytensor.sparse import SparseTensorType
 from pytensor.tensor.type import TensorType
 
-from pymc_logz.errors import DiscreteVariableError, ImproperPriorError, ModelError, warn
+from pymc_logz.errors import (
+    DiscreteVariableError,
+    ImproperPriorError,
+    ModelError,
+    known_potentials,
+    warn,
+)
 from pymc_logz.models.discrete import TIED, discrete_names, is_discrete
 from pymc_logz.models.exact import is_exact
 
 ONE_TURN = Interval(-np.pi, np.pi)
 """Transform of angles in the copy of a model whose values of them wrap around."""
-_warned_of_potentials: "weakref.WeakSet[pm.Model]" = weakref.WeakSet()
 
 
 def check_model(model: pm.Model, *, integers: bool = False, fixed: bool = False) -> None:
@@ -50,8 +53,8 @@ def check_model(model: pm.Model, *, integers: bool = False, fixed: bool = False)
             "by it; replace the random part by free variables"
         )
     names = [potential.name for potential in model.potentials if not is_exact(potential)]
-    if names and model not in _warned_of_potentials:
-        _warned_of_potentials.add(model)
+    if names and model not in known_potentials:
+        known_potentials.add(model)
         warn(
             f"the model has potentials {names}: they count as part of the target, so log Z is that "
             "of prior x likelihood x potentials, and is a marginal likelihood only if each "
@@ -80,13 +83,13 @@ def _check_variables(model: pm.Model) -> None:
     ]
     if tied:
         raise DiscreteVariableError(
-            f"the discrete free variables {tied} have a joint distribution, of which it is not "
-            "known which values are possible, so that they can neither be moved nor summed out. "
-            "Write them as entries with a prior of their own, and their joint distribution as a "
-            "potential: a Markov chain as one pm.Categorical with a prior that is the same for all "
-            "states, and its moves as pm.Potential('moves', "
-            "pm.math.log(n_states * move[state[:-1], state[1:]])). Or write a loop over one "
-            "pm.Categorical for each step. lz.evidence sums out both, sample_hais moves them"
+            f"the discrete free variables {tied} have a joint distribution whose possible values "
+            "are not known, so they can be neither moved nor summed out. Give each entry its own "
+            "prior, and write their joint distribution as a potential: a Markov chain as one "
+            "pm.Categorical with a prior that is the same for all states, and its moves as "
+            "pm.Potential('moves', pm.math.log(n_states * move[state[:-1], state[1:]])). Or write "
+            "a loop over one pm.Categorical for each step. lz.evidence sums out both, sample_hais "
+            "moves them"
         )
 
 

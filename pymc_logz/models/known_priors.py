@@ -257,7 +257,7 @@ DRAWN: dict[type, Callable[..., Any]] = {
 def normal_columns(flat: "FlatModel") -> np.ndarray:
     """Entries of a row of a normal variable, or of a walk of normal steps, shape (k,)."""
     free = flat.model.free_RVs
-    beside = {rv.name: _beside_mean(flat.model, rv) for rv in free}
+    beside = {rv.name: _parameters_except_mean(flat.model, rv) for rv in free}
     normal = {name for name, parts in beside.items() if parts is not None}
     # a normal variable that is more than part of another one's mean is not normal given that one
     for rv in free:
@@ -282,7 +282,7 @@ def n_factored(model: pm.Model) -> int:
     return most
 
 
-def _beside_mean(model: pm.Model, rv: Any) -> list[Any] | None:
+def _parameters_except_mean(model: pm.Model, rv: Any) -> list[Any] | None:
     """All parameters but the mean of a variable that is normal given them; None if it is not."""
     op, node = rv.owner.op, rv.owner
     if type(op) is not multivariate.ZeroSumNormalRV and model.rvs_to_transforms[rv] is not None:

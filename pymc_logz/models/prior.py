@@ -79,12 +79,12 @@ class PriorDraws:
         return self._draws.vectorized
 
     @property
-    def finite_share(self) -> float:
+    def finite_fraction(self) -> float:
         """Share of the prior that the transforms can take: 1 unless they restrict it."""
-        return float(np.exp(self._log_share_in_order)) * (1.0 - self._share_outside)
+        return float(np.exp(self._log_share_in_order)) * (1.0 - self._fraction_outside)
 
     @property
-    def _share_outside(self) -> float:
+    def _fraction_outside(self) -> float:
         return self.n_outside / self.n_drawn if self.n_drawn else 0.0
 
     def log_share(self, rng: np.random.Generator | None = None) -> tuple[float, float]:
@@ -105,17 +105,17 @@ class PriorDraws:
         if self.n_outside or self.n_rounded:
             # an error of log Z of at most 0.01 for shares above 0.4
             self(rng, 2**14 if self.vectorized else 2**10)
-        self.warn_of_share()
-        outside = self._share_outside
+        self.warn_of_restriction()
+        outside = self._fraction_outside
         error = float(np.sqrt(outside / ((1 - outside) * self.n_drawn)))
         return self._log_known + float(np.log1p(-outside)), error
 
-    def warn_of_share(self) -> None:
+    def warn_of_restriction(self) -> None:
         """Say once that transforms restrict the prior, if those draws that were made tell so."""
-        if self.finite_share < 1.0 and not self._has_warned:
+        if self.finite_fraction < 1.0 and not self._has_warned:
             self._has_warned = True
             warn(
-                f"the transforms take only {self.finite_share:.1%} of the prior draws: log Z is "
+                f"the transforms take only {self.finite_fraction:.1%} of the prior draws: log Z is "
                 "that of the prior restricted to them and renormalised"
             )
 
@@ -142,7 +142,7 @@ class PriorDraws:
             self._check_rounded(rows)
             kept.append(rows[finite])
             n_kept, n_drawn = n_kept + int(finite.sum()), n_drawn + n_next
-            if self._share_outside > 1.0 - LEAST_FINITE and self.n_drawn >= 1000:
+            if self._fraction_outside > 1.0 - LEAST_FINITE and self.n_drawn >= 1000:
                 raise ImproperPriorError(
                     f"only {self.n_drawn - self.n_outside} of {self.n_drawn} prior draws fall "
                     "inside what the transforms allow; change the prior so that it agrees with its "
@@ -214,8 +214,8 @@ class _RowSampler(Sampler):
             self.draw(1)
         except NotImplementedError as error:
             self.obstacle = (
-                f"the prior of {_undrawable(model)} cannot be drawn from, so there is nowhere to "
-                "start: give pm.CustomDist a random= function, or use a proper prior "
+                f"the prior of {_first_without_sampler(model)} cannot be drawn from, so there is "
+                "nowhere to start: give pm.CustomDist a random= function, or use a proper prior "
                 f"({str(error).partition('.')[0]})"
             )
 
@@ -302,7 +302,7 @@ def _with_equal_parameters(outputs: Sequence[Any]) -> list[Any]:
     return [made.get(var, var) for var in outputs]
 
 
-def _undrawable(model: pm.Model) -> str:
+def _first_without_sampler(model: pm.Model) -> str:
     """Name of the first free variable whose own draw fails."""
     for rv in model.free_RVs:
         try:

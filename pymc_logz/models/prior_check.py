@@ -110,13 +110,13 @@ def check_priors(model: pm.Model, rng: np.random.Generator) -> str | None:
     priors = kept.get(("prior check", doubtful), lambda: Conditional(model, doubtful))
     now = tuple(contents_of(container) for container in priors.data)
     masses = kept.get(("prior mass", doubtful, now), lambda: checked_masses(priors, rng))
-    unsettled = [mass for mass in masses if mass.verdict != "agrees"]
-    if not unsettled and _sum_is(masses)[1]:
-        unsettled = masses
-    if not unsettled:
+    not_confirmed = [mass for mass in masses if mass.verdict != "agrees"]
+    if not not_confirmed and _sum_is(masses)[1]:
+        not_confirmed = masses
+    if not not_confirmed:
         return None
     reason = "the check that priors integrate to one is inconclusive: "
-    reason += "; ".join(map(_described, unsettled))
+    reason += "; ".join(map(_described, not_confirmed))
     warn(
         reason + ". If one does not, log Z is off by as much, and its error does not show it; make "
         "sure that log density and draws of these priors are of one normalised distribution"
@@ -129,8 +129,8 @@ def checked_masses(priors: "Conditional", rng: np.random.Generator) -> list[Prio
     priors.start(rng)
     masses = priors.masses(N_DRAWS, rng)
     suspects = {mass.name for mass in masses if mass.verdict != "agrees"}
-    is_off, is_unsettled = _sum_is(masses)
-    if not suspects and not is_off and not is_unsettled:
+    is_off, is_inconclusive = _sum_is(masses)
+    if not suspects and not is_off and not is_inconclusive:
         return masses
     # a refusal cannot be overruled, so it takes more draws to make one
     masses = priors.masses(N_DRAWS_TO_REFUSE, rng)
@@ -158,7 +158,7 @@ CAUSE = (
 
 
 def _sum_is(masses: Sequence[PriorMass]) -> tuple[bool, bool]:
-    """Whether what all variables together are off by is something, and whether that is unsettled.
+    """Whether all variables together are off by something, and whether that is inconclusive.
 
     The latter is so if each of them may be settled, but their sum is not.
     """

@@ -89,7 +89,7 @@ class Elliptical:
         return replace(self.wider(INFLATION), df=STUDENT_DF)
 
 
-def noise_share(standard: np.ndarray, correlation: np.ndarray) -> float:
+def shrinkage_by_variance(standard: np.ndarray, correlation: np.ndarray) -> float:
     """Share of the identity that brings the correlation matrix closest to the true one.
 
     The estimated variance of the correlations over the sum of their squares, if draws are
@@ -106,7 +106,7 @@ def noise_share(standard: np.ndarray, correlation: np.ndarray) -> float:
     return float(np.clip(noise[off_diagonal].sum() / signal, 0.0, 1.0)) if signal > 0 else 1.0
 
 
-def worth_its_cost(correlation: np.ndarray, n: float, most: float) -> float:
+def shrinkage_by_divergence(correlation: np.ndarray, n: float, most: float) -> float:
     """Share of the identity, at most this one, that brings a normal closest to what rows follow.
 
     What is closest entry by entry may be far off where rows are nearly on a plane: a thousandth of
@@ -150,8 +150,9 @@ def shrunk_to_variances(covariance: np.ndarray, n: int) -> np.ndarray:
 def fitted_normal(rows: np.ndarray) -> Elliptical:
     """Normal with the mean and the covariance of draws; a ModelError if these do not vary.
 
-    Correlations of few draws are shrunk towards zero by `noise_share`, since noise in them would
-    cost more overlap than they bring, as far as is `worth_its_cost`: a narrow direction stays so.
+    Correlations of few draws are shrunk towards zero, since noise in them would cost more overlap
+    than they bring: by `shrinkage_by_divergence`, so that a narrow direction stays so, and at
+    most by `shrinkage_by_variance`.
     """
     centre, scale = rows.mean(axis=0), rows.std(axis=0, ddof=1)
     if not np.all(scale > 0):
@@ -161,7 +162,8 @@ def fitted_normal(rows: np.ndarray) -> Elliptical:
         )
     standard = (rows - centre) / scale
     correlation = np.atleast_2d(np.corrcoef(standard.T))
-    share = worth_its_cost(correlation, len(rows), noise_share(standard, correlation))
+    most = shrinkage_by_variance(standard, correlation)
+    share = shrinkage_by_divergence(correlation, len(rows), most)
     correlation = (1 - share) * correlation + share * np.eye(len(scale))
     try:
         factor = np.linalg.cholesky(correlation)

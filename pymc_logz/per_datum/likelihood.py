@@ -166,7 +166,7 @@ def marginal_log_likelihood(
     model = model_from(model, "marginal_log_likelihood(model, data)")
     given = executor, checkpoint, time_limit, max_memory, check_reproducible, cores
     running, random_seed = running_for(random_seed, n_processors(), *given)
-    settings = PerDatumSettings.asked(
+    settings = PerDatumSettings.from_arguments(
         draws=draws,
         chains=1,
         betas=betas,
@@ -332,7 +332,7 @@ def collect(
     runs = [result.annealed for result in results if result is not None]
     annealed = runs[0]._replace(**along_plan(runs, [1.0] * len(runs)))
     own = {"n_temperatures": plan.n_temperatures, "data_rows_per_batch": size}
-    share = prepared.prior.finite_share
+    share = prepared.prior.finite_fraction
     attrs = run_attrs(block.compiled, block.path.batching, share, cost, **own)
     log_p, mcse = (np.array([getattr(one, of) for one in estimates]) for of in ("log_z", "mcse"))
     squares = float((mcse**2).sum())

@@ -21,7 +21,7 @@ from pymc_logz.runners.temper import TemperBlock, Walk, Walkers, walk
 from pymc_logz.tempered.results import tempered_draws_dataset
 from pymc_logz.tempered.run import warm_up
 from pymc_logz.tempered.settings import TemperedSettings
-from pymc_logz.tempered.warm_up import climb, level_share, moves_by_level, with_tuned_steps
+from pymc_logz.tempered.warm_up import climb, level_probabilities, moves_by_level, with_tuned_steps
 from pymc_logz.trees.doubts import (
     MAX_DISAGREEMENT,
     Doubt,
@@ -157,7 +157,7 @@ class LogZTracker:
         compile_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
         if not 0 < alpha <= 1:
-            raise ValueError(f"alpha={alpha!r} must lie in (0, 1]: the share of a new estimate")
+            raise ValueError(f"alpha={alpha!r} must lie in (0, 1]: the weight of a new estimate")
         if walkers < 2:
             raise ValueError(f"walkers={walkers!r} must be at least 2: errors are between walkers")
         if isinstance(model, ForeignModel):
@@ -165,7 +165,7 @@ class LogZTracker:
         else:
             model = model_from(model, "LogZTracker(model)")
             kernel = kernel_for(kernel, model)
-        self.settings = TemperedSettings.asked(
+        self.settings = TemperedSettings.from_arguments(
             draws=draws,
             chains=1,
             walkers=walkers,
@@ -328,7 +328,7 @@ class LogZTracker:
             alone=replace(alone, status=self._after_jump(alone.status, curve)),
             log_z=log_z,
             mcse=mcse,
-            occupancy=level_share(draws),
+            occupancy=level_probabilities(draws),
             step_size=self.ladder.step_size,
             acceptance_rate=float(part.acceptance_rate.mean()),
             carried_share=share,

@@ -50,7 +50,7 @@ def reordered(
     exchanged: of all variables that have as many, or of one alone. ``block`` moved the rows.
     """
     position = rows
-    for exchanged in _that_change_nothing(block, position, [*exchangeable(columns)]):
+    for exchanged in _null_exchanges(block, position, [*exchangeable(columns)]):
         k = exchanged[0].k
         orders = rng.permuted(np.tile(np.arange(k), (len(position), 1)), axis=1)
         position = in_order(position, exchanged, orders)
@@ -110,7 +110,7 @@ def are_the_same(values: np.ndarray, others: np.ndarray, rounding: float = 1e-9)
         return np.asarray(np.abs(others - values) <= rounding * (1 + np.abs(values)))
 
 
-def _that_change_nothing(
+def _null_exchanges(
     block: Block, position: np.ndarray, candidates: list[list[Exchanged]]
 ) -> Iterator[list[Exchanged]]:
     """Those after which both densities are the same, whatever the order."""

@@ -201,7 +201,7 @@ class Population:
         """What is kept of it, in the order of `Stages`."""
         return beta, self.step_size, self.scale, self.correlation, self.acceptance_rate
 
-    def settle(self, beta: float, tune: int) -> None:
+    def equilibrate(self, beta: float, tune: int) -> None:
         """Move at one beta, correcting the step size after each block.
 
         Rows move until they are no longer where they were, ``tune`` times at most; more than that
@@ -292,7 +292,7 @@ def run_pilot(
     """
     population, beta = Population.at(block, start, rng, settings.target_accept), 0.0
     # times 0 a likelihood of zero would let rows go
-    population.settle(float(np.finfo(float).tiny) if stays_within else beta, settings.tune)
+    population.equilibrate(float(np.finfo(float).tiny) if stays_within else beta, settings.tune)
     stages = [population.stage(beta)]
     while beta < 1.0:
         log_ratio = population.log_ratio.reshape(population.n_parts, -1)
@@ -305,7 +305,7 @@ def run_pilot(
                 "the data"
             )
         population.reweight(beta - beta_before)
-        population.settle(beta, settings.tune)
+        population.equilibrate(beta, settings.tune)
         stages.append(population.stage(beta))
         if (shown := shown_pilot()) is not None:
             shown.reached(beta)

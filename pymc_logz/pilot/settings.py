@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import xarray as xr
 
-from pymc_logz.arguments import check_betas, check_choice, check_probability, check_whole
+from pymc_logz.arguments import check_betas, check_choice, check_integer, check_probability
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.kernels.choice import check_kernel, kernel_record
 from pymc_logz.kernels.hamiltonian import Hamiltonian, Wall, walls_of
@@ -51,14 +51,14 @@ class RunSettings:
     """Settings that go into the result as they are."""
 
     def __post_init__(self) -> None:
-        check_whole(2, draws=self.draws)
-        check_whole(1, chains=self.chains, tune=self.tune)
+        check_integer(2, draws=self.draws)
+        check_integer(1, chains=self.chains, tune=self.tune)
         check_probability(target_accept=self.target_accept)
         check_kernel(self.kernel)
         check_choice((True, False, None), sum_out=self.sum_out)
         if not isinstance(self.reference, xr.DataTree):
             check_choice((None, *REFERENCES), reference=self.reference)
-        if self.walls and not self.asks_for("prior"):
+        if self.walls and not self.requests_reference("prior"):
             raise ValueError(
                 "reference must be None or 'prior' where the kernel has walls, since a fit has "
                 "draws beyond them"
@@ -72,16 +72,16 @@ class RunSettings:
         return block.within_caches()
 
     @property
-    def reference_asked(self) -> str | xr.DataTree:
+    def requested_reference(self) -> str | xr.DataTree:
         """What the path is to start from: learned, where the pilot places the temperatures."""
         if self.reference is None:
             return "learned" if self.ladder() is None and not self.walls else "prior"
         return self.reference
 
-    def asks_for(self, reference: str) -> bool:
+    def requests_reference(self, reference: str) -> bool:
         """Whether the path is to start from what has this name, and not from draws."""
-        asked = self.reference_asked
-        return isinstance(asked, str) and asked == reference
+        requested = self.requested_reference
+        return isinstance(requested, str) and requested == reference
 
     @property
     def walls(self) -> Sequence[Wall]:
@@ -99,19 +99,19 @@ class RunSettings:
         return None
 
     @classmethod
-    def asked(cls, **arguments: Any) -> Self:
+    def from_arguments(cls, **arguments: Any) -> Self:
         """Settings from the arguments of a call, where None stands for those of `OPTIONAL`.
 
         Raises
         ------
         ValueError
-            If nothing would read an argument that is given.
+            If an argument that is given would have no effect.
         """
         given = {k: v for k, v in arguments.items() if v is not None or k not in cls.OPTIONAL}
         settings = cls(**given)
         for name, reason in settings.unread().items():
             if name in given:
-                raise ValueError(f"{name}={given[name]!r} is read by nothing: {reason}")
+                raise ValueError(f"{name}={given[name]!r} has no effect: {reason}")
         return settings
 
     def unread(self) -> dict[str, str]:
@@ -155,10 +155,11 @@ class RunSettings:
         if isinstance(self.betas, str):
             if self.betas != "adaptive":
                 raise ValueError(
-                    f"betas={self.betas!r} must be 'adaptive', a whole number, or an array"
+                    f"betas={self.betas!r} must be 'adaptive', an integer, or an increasing array "
+                    "from 0 to 1"
                 )
             return None
-        return check_betas(self.betas, remedy=", a whole number, or 'adaptive'")
+        return check_betas(self.betas, remedy=", an integer, or 'adaptive'")
 
     def cheaper(self) -> list[str]:
         """What would take less time than these settings."""
@@ -167,7 +168,7 @@ class RunSettings:
             ways.append("a kernel that evaluates the model less often for a move")
         if not isinstance(self.betas, str):
             ways.append("fewer betas")
-        elif self.asks_for("prior"):
+        elif self.requests_reference("prior"):
             ways.append(
                 "a reference that is learned, or draws of the posterior for it, which as a rule "
                 "need fewer temperatures than the prior"
@@ -176,12 +177,12 @@ class RunSettings:
 
     def record(self) -> dict[str, Any]:
         """Settings as plain numbers and strings."""
-        asked = self.reference_asked
+        requested = self.requested_reference
         return {
             "method": self.method,
             **{name: _plain(getattr(self, name)) for name in self.recorded},
             "betas": _plain(self.betas) if np.ndim(self.betas) == 0 else "array",
-            "reference": asked if isinstance(asked, str) else "draws",
+            "reference": requested if isinstance(requested, str) else "draws",
             "kernel": kernel_record(self.kernel),
         }
 

@@ -13,7 +13,7 @@ from pymc_logz.estimators import METHODS, LogZCurve, TemperedDraws, mbar
 from pymc_logz.plots.panels import BLUE, GREY, RED, Panel, color, level_ticks, make_panels
 from pymc_logz.tempered.evidence import check_methods
 from pymc_logz.tempered.results import rejection_rates, round_trips
-from pymc_logz.tempered.warm_up import level_share
+from pymc_logz.tempered.warm_up import level_probabilities
 from pymc_logz.trees.comparison import interval
 from pymc_logz.trees.layout import ESTIMATOR, draws_of_group, stored_draws, tempering_of
 
@@ -83,7 +83,7 @@ def plot_tempering(
 
 def _draw_occupancy(panel: Panel, group: xr.Dataset) -> None:
     chains = [draws_of_group(group.isel(chain=[chain])) for chain in range(group.sizes["chain"])]
-    shares, draws = [level_share(chain) for chain in chains], chains[-1]
+    shares, draws = [level_probabilities(chain) for chain in chains], chains[-1]
     place = np.arange(draws.n_levels)
     for k, share in enumerate(shares):
         panel.line(place, share, color=color(k), alpha=0.8)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from pymc_logz.arguments import check_choice, check_whole
+from pymc_logz.arguments import check_choice, check_integer
 from pymc_logz.checks.missed_modes import found_from_prior
 from pymc_logz.checks.symmetry import symmetry_doubts
 from pymc_logz.checks.tails import tail_doubts
@@ -174,9 +174,9 @@ def bridge_sampling(
     """
     check_choice(("warp3", "normal"), method=method)
     check_choice(("student", "normal", None), cross_check=cross_check)
-    check_whole(1, repetitions=repetitions)
+    check_integer(1, repetitions=repetitions)
     if draws is not None:
-        check_whole(2, draws=draws)
+        check_integer(2, draws=draws)
     running, random_seed = running_for(random_seed, 1, executor, checkpoint)
     call = "bridge_sampling(idata, model)"
     check_no_model(call, idata=idata)
@@ -224,8 +224,8 @@ def _bridged(
         watch.end("compile_time")
         with line(f"Density of {posterior.rows[..., 0].size} draws of the posterior"):
             log_target = target_at_draws(density, posterior, idata)
-        asked = {"method": "bridge_sampling", "bridge_method": method, "draws": draws}
-        of = asked, prepared.flat, density, rngs.pilot
+        requested = {"method": "bridge_sampling", "bridge_method": method, "draws": draws}
+        of = requested, prepared.flat, density, rngs.pilot
         with (
             line("Bridge: draws of the proposal"),
             running.kept(*of, posterior_draws=posterior.rows) as running,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from pymc_logz.arguments import check_flag, check_whole
+from pymc_logz.arguments import check_flag, check_integer
 from pymc_logz.checks.missed_modes import found_from_prior
 from pymc_logz.checks.symmetry import symmetry_doubts
 from pymc_logz.checks.tails import tail_doubts
@@ -155,7 +155,7 @@ def importance_sampling(
     >>> tree["evidence"]["status"].item()
     'ok'
     """
-    check_whole(2, draws=draws)
+    check_integer(2, draws=draws)
     check_flag(smooth=smooth)
     model = model_from(model, "importance_sampling(proposal, model)")
     watch, rngs = Stopwatch(), generators_from(random_seed)
@@ -201,8 +201,8 @@ def importance_sampling(
         "evidence": evidence_dataset([judged], attrs),
         **data_datasets(flat.model, flat.observed),
     }
-    asked = {"method": "importance", "draws": len(rows), "smooth": smooth}
-    return make_tree(groups, {**asked, **attrs}, IMPORTANCE)
+    requested = {"method": "importance", "draws": len(rows), "smooth": smooth}
+    return make_tree(groups, {**requested, **attrs}, IMPORTANCE)
 
 
 def coverage_doubts(

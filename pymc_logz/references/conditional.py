@@ -205,7 +205,7 @@ def n_places(n_outer: int, flat: FlatModel, n_gradients: int, each: int = 128) -
     return n_affordable(flat, each // 2, min(each * max(n_outer, 1), N_ROWS[0]), n_gradients)
 
 
-class Seen(Protocol):
+class ConditionalFit(Protocol):
     """What the rest of a row is like at K settings of a few entries."""
 
     @property
@@ -222,7 +222,7 @@ class Seen(Protocol):
 class Parts(Protocol):
     """A few entries of a row, and the rest given those."""
 
-    def modes(self, outer: np.ndarray, start: np.ndarray, scale: np.ndarray) -> Seen:
+    def modes(self, outer: np.ndarray, start: np.ndarray, scale: np.ndarray) -> ConditionalFit:
         """At settings (K, m), from starts (K, n) and rough standard deviations (n,)."""
         ...
 

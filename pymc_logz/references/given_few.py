@@ -156,7 +156,7 @@ class Places(NamedTuple):
         """
         return np.minimum(np.abs(np.diff(self.slope)) * np.diff(self.knots) / 8, large)
 
-    def where_most_is_missing(self, n_more: int) -> np.ndarray:
+    def midpoints_of_largest_gaps(self, n_more: int) -> np.ndarray:
         """Middles (K, n, n_more) of the knots between which most mass may be above the line."""
         height, gap = self.heights(), self.gaps()
         with np.errstate(divide="ignore"):
@@ -215,7 +215,7 @@ class Independent(InnerAndOuter):
         value = self.block.log_target(self.rows(outer, base))
         for n_more in N_MORE:
             places = self._with_peaks(places, outer, base, value)
-            new = places.where_most_is_missing(n_more)
+            new = places.midpoints_of_largest_gaps(n_more)
             places = places.with_slopes(new, self._slopes(outer, new, start, scale))
         places = self._with_peaks(places, outer, base, value)
         lines = Lines.of_places(places, 1 / (self.quantiles[-1] - self.quantiles[0]))

@@ -114,7 +114,7 @@ def highest_marginal(target: Target, rng: np.random.Generator, n_prior: int = 12
     return None if peak is None else Start(parts, prior, outer, seen, [peak], prior)
 
 
-def looked_wider(start: Start, prepared: Prepared, rng: np.random.Generator) -> Start:
+def with_all_peaks(start: Start, prepared: Prepared, rng: np.random.Generator) -> Start:
     """The same with all peaks that draws of the prior lead to.
 
     Whole draws climb, and the marginal density is known where more of them are, as many as are

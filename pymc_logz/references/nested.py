@@ -123,7 +123,7 @@ def nested_laplace(
     if found is None:
         return None
     centre, funnel, rows, log_z = found
-    if _beyond_reach(parts, centre, funnel, log_z, rng) > NEGLIGIBLE:
+    if _mass_outside_map(parts, centre, funnel, log_z, rng) > NEGLIGIBLE:
         return None
     # there may be no outer entries
     fit = with_tails(fitted_clusters(rows, len(rows), rng)) if rows.shape[1] else None
@@ -152,7 +152,7 @@ def nested_laplace(
     return reference, part, funnel.whitened(chosen) if even else None
 
 
-def _beyond_reach(
+def _mass_outside_map(
     parts: Conditionals,
     peak: Peak,
     funnel: Funnel,

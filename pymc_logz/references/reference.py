@@ -7,7 +7,7 @@ import numpy as np
 
 from pymc_logz.errors import ImproperPriorError, ModelError, says_if_interrupted, warn
 from pymc_logz.kernels.hamiltonian import outside, walls_of
-from pymc_logz.models.context import check_infinite, describe_row, n_affordable, not_finite
+from pymc_logz.models.context import check_infinite, describe_row, n_affordable, nowhere_finite
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.models.prior import FARTHEST, PriorDraws
 from pymc_logz.paths.elliptical import INFLATION, Clusters, check_enough, fitted_clusters
@@ -182,7 +182,7 @@ def check_start(
     def such_as(which: np.ndarray) -> str:
         return describe_row(prepared.flat, start[int(np.argmax(which))])
 
-    prepared.prior.warn_of_share()
+    prepared.prior.warn_of_restriction()
     walls = walls_of(block.kernel)
     if walls and (beyond := outside(walls, start)).any():
         raise ModelError(
@@ -200,12 +200,7 @@ def check_start(
             start = np.concatenate([start, more])
             log_ratio = np.concatenate([log_ratio, block.densities(more)[1]])
     if not np.any(np.isfinite(log_ratio)):
-        raise ModelError(
-            f"the log likelihood plus potentials is not finite at any of {len(start)} prior draws, "
-            f"such as {such_as(np.ones(1))}{not_finite(prepared.flat, start[0])}; check covariates "
-            "for NaN and the observed data against the support of the likelihood, or use a prior "
-            "that reaches it"
-        )
+        raise ModelError(nowhere_finite(prepared.flat, start))
     far = check_far_rows(prepared, start, log_ratio)
     is_nan = np.isnan(log_ratio) & ~far
     if n_nan := int(is_nan.sum()):

@@ -134,10 +134,10 @@ def anneal(
     report: Report | None = None,
 ) -> Annealed:
     """Anneal exact draws (n, d) of the first beta along a plan: Neal (2001); HAIS paper, eq. 25."""
-    return arrived(plan, go_on(block, plan, set_out(block, plan, start), rng, report))
+    return arrived(plan, go_on(block, plan, start_annealing(block, plan, start), rng, report))
 
 
-def set_out(block: Block, plan: Plan, start: np.ndarray) -> Underway:
+def start_annealing(block: Block, plan: Plan, start: np.ndarray) -> Underway:
     """Rows before the first move of a plan; arguments as of `anneal`."""
     n_rows, stage = len(start), np.full((3, plan.n_temperatures + 1), np.nan)
     stage[2, 0] = n_rows

@@ -179,7 +179,7 @@ class Block(MovesOfRows):
     def _launch(
         self, state: KernelState, n_rows: int, moves: Move, rng: np.random.Generator | None
     ) -> tuple[KernelState, Callable[[], Trace]]:
-        n_asked = len(moves.beta)
+        n_requested = len(moves.beta)
         # JAX would compile anew for fewer rows than usual
         is_padded = self.compiled.backend == "jax" and not self.row_data
         usual = self._together(self.n_rows) if is_padded else 0
@@ -196,10 +196,10 @@ class Block(MovesOfRows):
             of_moves = [*along_rows(moves, None), *along_rows(noise, 1)]
         if n_computed > len(state.position):
             state = lengthened(state, n_computed, axis=0)
-        state, traced = self._launched(state, of_moves, n_asked, n_computed)
+        state, traced = self._launched(state, of_moves, n_requested, n_computed)
 
         def trace() -> Trace:
-            return Trace(*(np.asarray(out)[:n_asked, :n_rows] for out in traced))
+            return Trace(*(np.asarray(out)[:n_requested, :n_rows] for out in traced))
 
         return state, trace
 

@@ -22,11 +22,11 @@ def towards_data(block: Block, start: np.ndarray, *, far: bool = False) -> np.nd
 
     unit, n_steps = start.std(axis=0), 20
     if far:
-        start = _strode(likelihood, start, 0.25 * unit, n_steps)
+        start = _stride_up(likelihood, start, 0.25 * unit, n_steps)
     return climbed(likelihood, start, unit, n_steps)[0]
 
 
-def _strode(density: Density, start: np.ndarray, stride: np.ndarray, n_steps: int) -> np.ndarray:
+def _stride_up(density: Density, start: np.ndarray, stride: np.ndarray, n_steps: int) -> np.ndarray:
     """Rows (n, d), each at the highest of the places that it came to by so many strides uphill."""
     # each entry has a stride of its own, twice as long after each step and half as long where it
     # has to turn round: Riedmiller & Braun (1993), doi 10.1109/ICNN.1993.298623

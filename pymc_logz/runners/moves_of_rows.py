@@ -187,15 +187,15 @@ class MovesOfRows:
         return compile_loop(step, self.n_moves, self.compile_kwargs, trial, alternative)
 
     def _launched[State](
-        self, state: State, of_moves: Arguments, n_asked: int, n_rows: int
+        self, state: State, of_moves: Arguments, n_requested: int, n_rows: int
     ) -> tuple[State, list[Any]]:
         """A state of so many rows after as many moves as asked for, and what these traced."""
         n_state, n_together = len(leaves(state)), self._together(n_rows)
-        call = partial(self.compiled.call, np.array(n_asked))
+        call = partial(self.compiled.call, np.array(n_requested))
         arguments = self._arguments(state, of_moves, n_together == n_rows)
         if n_together == n_rows:
             outputs = list(call(*(array for array, _ in arguments)))
-            self.work.add(n_asked * n_rows * self.cost_of_move)
+            self.work.add(n_requested * n_rows * self.cost_of_move)
             return filled(state, outputs[:n_state]), outputs[n_state:]
         states, traces = [], []
         # each portion is waited for before the next one begins
@@ -204,7 +204,7 @@ class MovesOfRows:
             there = np.arange(min(n_together, n_rows - first))
             states.append(_rows_of(along_rows(found[:n_state], 0), there))
             traces.append(_rows_of(along_rows(found[n_state:], 1), there))
-        self.work.add(n_asked * len(states) * n_together * self.cost_of_move)
+        self.work.add(n_requested * len(states) * n_together * self.cost_of_move)
         return filled(state, joined(states)), joined(traces, axis=1)
 
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from pymc_logz.arguments import as_bytes, check_flag, check_positive, check_whole
+from pymc_logz.arguments import as_bytes, check_flag, check_integer, check_positive
 from pymc_logz.errors import logger, warn
 from pymc_logz.graphs.threads import end_calls, n_processors
-from pymc_logz.runners.anneal import Annealed, Plan, Underway, arrived, go_on, set_out, stay
+from pymc_logz.runners.anneal import Annealed, Plan, Underway, arrived, go_on, start_annealing, stay
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.moves_of_rows import Report, Work
 from pymc_logz.wings import from_wing
@@ -116,7 +116,7 @@ class AnnealJob(Job):
         if start is not None:
             if self.n_before:
                 start = stay(block, plan, start, self.n_before, rng)
-            underway = set_out(block, plan, start)
+            underway = start_annealing(block, plan, start)
         assert underway is not None
         underway = go_on(block, plan, underway, rng, report)
         return replace(self, start=None, rng=state_of(rng), underway=underway), None
@@ -188,7 +188,7 @@ def _run_here(tasks: Sequence[Task]) -> list[object | None]:
         except KeyboardInterrupt:
             if i == 0:
                 raise
-            logger.warning("Interrupted: keeping %d of %d chains.", i, len(tasks))
+            logger.warning("Interrupted: %d of %d chains are returned.", i, len(tasks))
             break
     return results
 
@@ -199,7 +199,7 @@ def _finish(futures: Sequence[Future], stop: Callable[[], None] | None, at_once:
     n_left = sum(not future.done() for future in begun)
     if stop is not None and at_once:
         stop()
-        logger.warning("Interrupted: chains end here, and the draws that they have are kept.")
+        logger.warning("Interrupted: chains stop here; the draws made so far are returned.")
     elif n_left:
         again = "" if stop is None else "; press Ctrl-C again to drop them"
         logger.warning("Interrupted: finishing %d of %d chains%s.", n_left, len(futures), again)
@@ -274,7 +274,7 @@ class Running:
             return stopped.is_set()
 
         tasks = [
-            partial(naming, name, partial(to_the_end, course, job, reported))
+            partial(naming, name, partial(run_to_end, course, job, reported))
             for name, job in zip(names, jobs, strict=True)
         ]
         return run_tasks(  # type: ignore[return-value]
@@ -297,11 +297,11 @@ def running_for(
         cores = min(chains, n_processors())
     elif executor is not None:
         raise ValueError(
-            f"cores={cores!r} is read by nothing: it is for threads of this process, and executor "
-            "runs the chains; leave it out"
+            f"cores={cores!r} has no effect here: it sets the number of threads of this process, "
+            "but executor runs the chains; leave it out"
         )
     else:
-        check_whole(1, cores=cores)
+        check_integer(1, cores=cores)
     check_positive("seconds", one=True, time_limit=time_limit)
     check_flag(check_reproducible=check_reproducible)
     how: dict[str, Any] = {"cores": cores, "max_memory": as_bytes(max_memory)}
@@ -324,7 +324,7 @@ def naming[Made](name: str, make: Callable[[], Made]) -> Made:
         raise
 
 
-def to_the_end(course: Any, job: Job, report: Report | None) -> Outcome | None:
+def run_to_end(course: Any, job: Job, report: Report | None) -> Outcome | None:
     """A chain at its end; or where the report ends it, if it has left draws behind."""
     job, part = job.advance(course, report)
     if not is_done(job) and part is None:

@@ -310,7 +310,7 @@ def walk(
     """Where walkers are after so many iterations with frozen settings, and what they did."""
     underway = Walking(0, walkers)
     underway, part = walk_on(block, underway, tables, n_iterations, rng, every=every, report=report)
-    return underway.walkers, whole_walk([part], n_iterations, every)
+    return underway.walkers, joined_walk([part], n_iterations, every)
 
 
 def walk_on(
@@ -339,10 +339,10 @@ def walk_on(
     for part, trace in blocks:
         kept = trace.position[-(part.start + 1) % every :: every]
         parts.append(trace._replace(position=kept.astype(float)))
-    return Walking(done, mapped(np.asarray, walkers), fresh.left), whole_walk(parts)
+    return Walking(done, mapped(np.asarray, walkers), fresh.left), joined_walk(parts)
 
 
-def whole_walk(parts: Sequence[Walk], n_iterations: int | None = None, every: int = 1) -> Walk:
+def joined_walk(parts: Sequence[Walk], n_iterations: int | None = None, every: int = 1) -> Walk:
     """Parts of one walk as one, with no more than so many iterations."""
     walk = joined(parts)
     if n_iterations is None:

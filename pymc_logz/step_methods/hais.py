@@ -7,7 +7,7 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
-from pymc_logz.arguments import check_whole
+from pymc_logz.arguments import check_integer
 from pymc_logz.errors import logger
 from pymc_logz.hais.settings import VARIANCES, HaisSettings
 from pymc_logz.kernels.base import Kernel
@@ -163,9 +163,9 @@ class HAIS(BatchedStep):
     ) -> None:
         model = pm.modelcontext(model)
         self._take(vars, model, rng)
-        check_whole(2, batch_size=batch_size)
-        check_whole(1, pilot_tune=pilot_tune)
-        settings = HaisSettings.asked(
+        check_integer(2, batch_size=batch_size)
+        check_integer(1, pilot_tune=pilot_tune)
+        settings = HaisSettings.from_arguments(
             draws=batch_size,
             betas=betas,
             kernel=kernel_for(kernel, model),

@@ -13,10 +13,10 @@ from pymc.step_methods.compound import StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.step_methods.step_sizes import StepSizeState
 
-from pymc_logz.arguments import check_below_one, check_positive, check_whole
+from pymc_logz.arguments import check_below_one, check_integer, check_positive
 from pymc_logz.errors import ModelError
 from pymc_logz.graphs.gradients import needs_gradients
-from pymc_logz.kernels.hamiltonian import check_refreshment, refreshed, share_replaced
+from pymc_logz.kernels.hamiltonian import check_refreshment, fraction_replaced, refreshed
 from pymc_logz.kernels.tuning import reasonable_step_size
 from pymc_logz.models.discrete import columns_of
 from pymc_logz.seeds import random_generator
@@ -205,7 +205,7 @@ class PartialMomentumHMC(ChosenStep):
         if not n_dims:
             raise ModelError(f"vars have no entries to move: their shapes are {shapes}")
         self.scale = None if scale is None else checked_scale(scale, n_dims)
-        check_whole(1, n_steps=n_steps)
+        check_integer(1, n_steps=n_steps)
         check_refreshment(refreshment, half_life, HALF_LIFE)
         check_positive(step_size=step_size)
         check_below_one(jitter=jitter)
@@ -265,7 +265,7 @@ class PartialMomentumHMC(ChosenStep):
         """Refresh, integrate, accept or turn round."""
         share = self.refreshment
         if share is None:
-            share = share_replaced(self.n_steps * step_size, self.half_life)
+            share = fraction_replaced(self.n_steps * step_size, self.half_life)
         noise = self.rng.standard_normal(self._n_dims)
         start = start._replace(momentum=refreshed(start.momentum, noise, share, np.sqrt))
         if self.jitter:

@@ -9,7 +9,7 @@ import pymc as pm
 import xarray as xr
 from scipy.special import log_softmax, softmax
 
-from pymc_logz.arguments import check_whole
+from pymc_logz.arguments import check_integer
 from pymc_logz.errors import logger
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.loop.calls import begun
@@ -61,11 +61,11 @@ def refresh_held(
     log_ratio = np.where(np.isnan(log_ratio), -np.inf, log_ratio)
     tilt = np.zeros((log_ratio.size, ladder.n_levels))
     tilt[:, 1:] = ladder.betas[1:] * log_ratio[:, None]
-    log_law = log_softmax(tilt + ladder.log_prior - ladder.log_z_hat, axis=1)
-    if log_law[:, -1].max() == -np.inf:
+    log_distribution = log_softmax(tilt + ladder.log_prior - ladder.log_z_hat, axis=1)
+    if log_distribution[:, -1].max() == -np.inf:
         return walkers, False
-    row = int(rng.choice(log_ratio.size, p=softmax(log_law[:, -1])))
-    level = int(rng.choice(ladder.n_levels, p=np.exp(log_law[0])))
+    row = int(rng.choice(log_ratio.size, p=softmax(log_distribution[:, -1])))
+    level = int(rng.choice(ladder.n_levels, p=np.exp(log_distribution[0])))
     if row == 0:
         return walkers, False
     order = np.arange(log_ratio.size)
@@ -223,8 +223,8 @@ class SimulatedTempering(BatchedStep):
     ) -> None:
         model = pm.modelcontext(model)
         self._take(vars, model, rng)
-        check_whole(1, pilot_tune=pilot_tune)
-        settings = TemperedSettings.asked(
+        check_integer(1, pilot_tune=pilot_tune)
+        settings = TemperedSettings.from_arguments(
             walkers=walkers,
             betas=betas,
             level_prior=level_prior,

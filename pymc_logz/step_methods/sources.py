@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 import pymc as pm
 
-from pymc_logz.graphs.threads import hush_forks_of_chains
+from pymc_logz.graphs.threads import silence_fork_warnings
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.loop.frozen import Planned
 from pymc_logz.models.flat import flatten_model, open_path
@@ -82,7 +82,7 @@ class Source:
     """
 
     _server: Server | None = None
-    _asked: tuple[int, Connection] | None = None
+    _client: tuple[int, Connection] | None = None
 
     def __init__(self) -> None:
         self._pid = os.getpid()
@@ -93,7 +93,7 @@ class Source:
         if self.uses_jax():
             self._server = Server(self)
             self._way = self._server.address, self._server.key
-            hush_forks_of_chains()
+            silence_fork_warnings()
         return self
 
     def for_one(self) -> Self:
@@ -128,14 +128,14 @@ class Source:
         pid = os.getpid()
         if pid == self._pid or self._way is None:
             return None
-        if self._asked is None or self._asked[0] != pid:
+        if self._client is None or self._client[0] != pid:
             address, key = self._way
             try:
-                self._asked = pid, Client(address, authkey=key)
+                self._client = pid, Client(address, authkey=key)
             except OSError:  # a pickle has outlived who compiled
-                self._way = self._asked = None
+                self._way = self._client = None
                 return None
-        return self._asked[1]
+        return self._client[1]
 
     def answer(self, message: Any) -> Any:
         """Answer, computed here."""

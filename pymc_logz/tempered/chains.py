@@ -15,9 +15,9 @@ from pymc_logz.loop.frozen import Planned
 from pymc_logz.runners.arrays import mapped
 from pymc_logz.runners.moves_of_rows import Report
 from pymc_logz.runners.running import Course, Job, Outcome, finished, generator_at, state_of
-from pymc_logz.runners.temper import TemperBlock, Walk, Walking, walk_on, whole_walk
+from pymc_logz.runners.temper import TemperBlock, Walk, Walking, joined_walk, walk_on
 from pymc_logz.tempered.settings import TemperedSettings
-from pymc_logz.tempered.warm_up import Climbing, Ladder, Rounds, climb_on, set_off
+from pymc_logz.tempered.warm_up import Climbing, Ladder, Rounds, climb_on, start_climb
 
 N_LOOKS = 64
 """Positions of each walker that are looked at, and kept if it is at beta = 1: for tails."""
@@ -104,7 +104,7 @@ class TemperJob(Job):
         rng, block, job = generator_at(self.rng), course.block, self
         ladder, tune = course.ladder, self.tune
         if job.start is not None:
-            job = replace(job, climbing=set_off(block, ladder, job.start, rng), start=None)
+            job = replace(job, climbing=start_climb(block, ladder, job.start, rng), start=None)
         if job.climbing is not None:
             climbing = climb_on(block, ladder, job.climbing, tune, rng, report)
             if climbing.n_levels < ladder.n_levels:
@@ -176,7 +176,7 @@ class TemperJob(Job):
         assert job.sampling is not None
         while job.sampling.n_made < self.draws and not stops:
             sampling, part = on(job.sampling, report=reported)
-            left = part if job.left is None else whole_walk([job.left, part])
+            left = part if job.left is None else joined_walk([job.left, part])
             job = replace(job, sampling=sampling, left=left).summed(course)
         return job
 
@@ -289,4 +289,4 @@ def chains_of(outcomes: Sequence[Outcome | None], course: TemperCourse, draws: i
         )
     else:
         long_enough = finished(outcomes)
-    return WalkedChains([whole_walk(one.parts, n_draws, course.every) for one in long_enough])
+    return WalkedChains([joined_walk(one.parts, n_draws, course.every) for one in long_enough])

@@ -20,7 +20,7 @@ from pymc_logz.runners.temper import Walk
 from pymc_logz.seeds import spawn_generators
 from pymc_logz.tempered.chains import Chains, Frozen, SummedChains, WalkedChains, ends_seen
 from pymc_logz.tempered.settings import TemperedSettings
-from pymc_logz.tempered.warm_up import Rounds, level_share, moves_by_level
+from pymc_logz.tempered.warm_up import Rounds, level_probabilities, moves_by_level
 from pymc_logz.trees.chains import split_rhat
 from pymc_logz.trees.doubts import Doubt, warn_of_status
 from pymc_logz.trees.layout import dataset_of, with_units
@@ -112,7 +112,7 @@ def walker_doubts(rhat: np.ndarray) -> list[Doubt]:
     if not worst > 1.15:
         return []
     reason = (
-        f"walkers stay in one part of the target for as long as the run: R-hat of the share of "
+        f"walkers stay in one part of the target during the whole run: R-hat of the probability of "
         f"level {int(np.nanargmax(rhat))} is {worst:.2f}"
     )
     return [Doubt("chains_disagree", reason)]
@@ -139,7 +139,10 @@ def tempering_dataset(
         "ess": ("stage", ess),
         "rhat": ("stage", rhat),
         "rejection_rate": ("stage", rejected),
-        "occupancy": (OF_CHAINS, np.stack([level_share(ladder.draws(one)) for one in walks])),
+        "occupancy": (
+            OF_CHAINS,
+            np.stack([level_probabilities(ladder.draws(one)) for one in walks]),
+        ),
         "n_nan_log_ratio": ("chain", np.array([walk.n_nan.sum() for walk in walks])),
     }
     if draws.n_levels <= MAX_MATRIX:
@@ -160,7 +163,7 @@ def sums_dataset(summed: SummedChains, rounds: Rounds, curve: LogZCurve) -> xr.D
         "share_sum": (("chain", "walker", "stage"), share_sum),
         "rhat": ("stage", rhat_of_sums(summed.levels)),
         "visits": (OF_CHAINS, visits),
-        "occupancy": (OF_CHAINS, np.stack([one.levels.mean_share for one in chains])),
+        "occupancy": (OF_CHAINS, np.stack([one.levels.mean_probability for one in chains])),
         "n_nan_log_ratio": ("chain", np.array([one.n_nan for one in chains])),
     }
     trips = np.stack([one.crossings // 2 for one in chains])

@@ -133,10 +133,10 @@ def warm_up(
     deviation = rounds.history[-1].deviation
     if settings.exchange == "gibbs" and deviation > LARGE_DEVIATION:
         warn(
-            f"after {rounds.n_iterations} iterations of warm-up the share of a temperature is "
-            f"still {deviation:.1f} / K away from its prior, where {settings.update!r} aims "
-            "at 0.1 / K: log Z is right all the same, but its error is larger than it needs to be. "
-            "Use a larger tune, more walkers, or more temperatures (betas=<int>)"
+            f"after {rounds.n_iterations} warm-up iterations the fraction of time at one "
+            f"temperature still differs from its prior by {deviation:.1f} / K "
+            f"({settings.update!r} aims at 0.1 / K). log Z is correct, but its error is larger "
+            "than necessary. Use a larger tune, more walkers, or more temperatures (betas=<int>)"
         )
     return Frozen(planned, walking, rounds)
 

@@ -185,7 +185,7 @@ def sample_tempered(
     running, random_seed = running_for(
         random_seed, chains, executor, checkpoint, time_limit, max_memory, check_reproducible, cores
     )
-    settings = TemperedSettings.asked(
+    settings = TemperedSettings.from_arguments(
         draws=draws,
         chains=chains,
         walkers=walkers,

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pymc_logz.arguments import check_choice, check_whole, is_whole
+from pymc_logz.arguments import check_choice, check_integer, is_integer
 from pymc_logz.pilot.population import Stages
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.runners.anneal import Plan
@@ -36,7 +36,7 @@ class TemperedSettings(RunSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_whole(1, walkers=self.walkers, thin=self.thin)
+        check_integer(1, walkers=self.walkers, thin=self.thin)
         check_choice(tuple(CORRECTIONS), update=self.update)
         check_choice(EXCHANGES, exchange=self.exchange)
         check_choice(("draws", "sums"), keep=self.keep)
@@ -52,8 +52,8 @@ class TemperedSettings(RunSettings):
             )
         if self.exchange == "swap" and self.keep == "sums":
             raise ValueError(
-                "keep='sums' is for RTS, which rests on levels that are drawn: use "
-                "exchange='gibbs', or keep='draws' for exchange='swap', whose log Z is that of MBAR"
+                "keep='sums' works only with RTS, which needs exchange='gibbs'; with "
+                "exchange='swap' (log Z by MBAR) use keep='draws'"
             )
         if self.named_prior is None:
             self._check_prior(np.asarray(self.level_prior, dtype=float))
@@ -63,8 +63,8 @@ class TemperedSettings(RunSettings):
         unread = super().unread()
         if self.exchange == "swap":
             unread["update"] = (
-                "exchange='swap' needs no rough log Z, so none is corrected; leave update out, or "
-                "use exchange='gibbs'"
+                "exchange='swap' needs no correction of log Z; leave update out, or use "
+                "exchange='gibbs'"
             )
         return unread
 
@@ -93,14 +93,14 @@ class TemperedSettings(RunSettings):
     @property
     def n_levels(self) -> int | None:
         """Number of levels that the user asked for, if so."""
-        if is_whole(self.betas):
+        if is_integer(self.betas):
             return int(self.betas)
         ladder = self.ladder()
         return None if ladder is None else ladder.size
 
     def ladder(self) -> np.ndarray | None:
         """Betas that the user gave; None if the pilot is to place them."""
-        if not is_whole(self.betas):
+        if not is_integer(self.betas):
             return super().ladder()
         if self.betas < 2:
             raise ValueError(f"betas={self.betas} must be at least 2: the two ends")

@@ -119,7 +119,7 @@ class Climbing(NamedTuple):
         return Walkers(block.start(self.position, rng).state, self.level)
 
 
-def set_off(
+def start_climb(
     block: TemperBlock, ladder: Ladder, start: np.ndarray, rng: np.random.Generator
 ) -> Climbing:
     """Walkers at the foot of the ladder; arguments as of `climb`."""
@@ -175,7 +175,7 @@ def climb(
 ) -> tuple[Walkers, np.ndarray]:
     """Walkers near equilibrium at levels spread over the ladder, and rough log Z of the levels."""
     # all climb together, and are resampled at each level, as a sequential Monte Carlo sampler
-    climbing = climb_on(block, ladder, set_off(block, ladder, start, rng), n_moves, rng)
+    climbing = climb_on(block, ladder, start_climb(block, ladder, start, rng), n_moves, rng)
     return climbing.stopped(block, rng), climbing.log_z_hat
 
 
@@ -204,7 +204,7 @@ def run_rounds(
                 block, walkers, ladder.tables(block.kernel), portion, rng, every=portion
             )
             draws = ladder.draws(part)
-            share += level_share(draws) * portion / length
+            share += level_probabilities(draws) * portion / length
             moves += moves_by_level(part, ladder.n_levels)
             log_z_hat = correct(draws)
             if not np.all(np.isfinite(log_z_hat)):
@@ -230,7 +230,7 @@ def moves_by_level(walk: Walk, n_levels: int) -> tuple[np.ndarray, np.ndarray]:
     return np.bincount(level, minlength=n_levels), accepted
 
 
-def level_share(draws: TemperedDraws) -> np.ndarray:
+def level_probabilities(draws: TemperedDraws) -> np.ndarray:
     """Mean probability of each level given the position: c_k of Carlson et al., eq. 9."""
     return softmax(draws.log_prior + rts_log_z(draws) - draws.log_z_hat[0])
 
@@ -259,7 +259,7 @@ def stochastic_approximation() -> Correction:
     def corrected(draws: TemperedDraws) -> np.ndarray:
         prior = np.exp(draws.log_prior)
         gain = min(float(prior.min()), next(steps) ** -0.6)
-        log_z_hat = draws.log_z_hat[0] + gain * level_share(draws) / prior
+        log_z_hat = draws.log_z_hat[0] + gain * level_probabilities(draws) / prior
         return log_z_hat - log_z_hat[0]
 
     return corrected

@@ -62,9 +62,9 @@ def check_possible(log_target: np.ndarray) -> None:
     impossible = np.count_nonzero(~np.isfinite(log_target))
     if impossible:
         raise ValueError(
-            f"the model's log density is not finite at {impossible} of {log_target.size} draws of "
-            "its posterior, so they are draws of another model or of other data; or the density "
-            "overflows there, and single precision is not enough"
+            f"the model's log density is not finite at {impossible} of {log_target.size} posterior "
+            "draws: they belong to another model or other data, or the density overflows in single "
+            "precision"
         )
 
 
@@ -123,8 +123,8 @@ def check_start_of_chains(log_target: np.ndarray) -> None:
     if lowest < min(depth, settled.min()):
         warn(
             f"the first draws have a log density of {lowest:.4g}, far below the second half of the "
-            f"chains ({low:.4g} to {high:.4g}): warm-up may have been left in. They go into the "
-            "proposal only, which costs precision"
+            f"chains ({low:.4g} to {high:.4g}): warm-up may have been left in. These draws "
+            "affect only the proposal, so the error is larger"
         )
 
 
@@ -189,7 +189,9 @@ def _made_of(tree: xr.DataTree, estimator: str) -> str:
         n = int(attrs["n_temperatures"])
         reference = str(attrs.get("reference", "prior"))
         of = STARTS.get(reference, f"reference {reference!r}")
-        return f"{size} particles, {n} temperature{'s' if n > 1 else ''} from {of}"
+        if n == 1:
+            return f"{size} particles; importance sampling from {of}"
+        return f"{size} particles, {n} temperatures from {of}"
     size = _size(tree["posterior"].to_dataset()) if "posterior" in tree.children else ""
     if kind == TEMPERED:
         n = tree["tempering"].sizes["stage"] if "tempering" in tree.children else 0

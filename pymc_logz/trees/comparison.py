@@ -11,7 +11,7 @@ from scipy.special import log_softmax, ndtri
 
 from pymc_logz.arguments import check_probability
 from pymc_logz.errors import STATUS_SENTENCES, warn
-from pymc_logz.models.context import check_no_model
+from pymc_logz.models.context import check_no_model, written_as
 from pymc_logz.trees.doubts import DOUBTS
 from pymc_logz.trees.kinds import kind_of
 from pymc_logz.trees.layout import ESTIMATOR
@@ -22,9 +22,8 @@ def evidence_of(tree: xr.DataTree, name: str = "tree") -> xr.Dataset:
     kind_of(tree, name)
     if "evidence" not in tree.children:
         raise ValueError(
-            f"{name} has no group 'evidence' (its groups are {sorted(tree.children)}); make it "
-            "with pymc_logz.sample_hais(model=...), or for a posterior that exists with "
-            "pymc_logz.bridge_sampling(tree, model)"
+            f"{name} has no log Z yet: write lz.evidence({name}, model) first ({name} has the "
+            f"groups {sorted(tree.children)})"
         )
     group = tree["evidence"].to_dataset()
     if ESTIMATOR not in group.dims:
@@ -103,11 +102,14 @@ def compare_evidence(
             "trees is one DataTree, and a comparison is of two or more: give them in a dictionary, "
             "such as {'a': tree_a, 'b': tree_b}"
         )
-    if not isinstance(trees, Mapping) or len(trees) < 2:
+    if not isinstance(trees, Mapping):
+        kind = type(trees).__name__
         raise ValueError(
-            "trees must be a dictionary of at least two DataTrees, such as "
+            f"trees is of type {kind}, so the models have no names: write a dictionary, "
             "{'a': tree_a, 'b': tree_b}"
         )
+    if len(trees) < 2:
+        raise ValueError(f"trees has only {list(trees)}; a comparison needs at least two models")
     entries = {name: evidence_of(tree, f"trees[{name!r}]") for name, tree in trees.items()}
     stored = ("log_z", "mcse", "weight_ess", "khat", ESTIMATOR, "status")
     rows = {name: [entry[key].item() for key in stored] for name, entry in entries.items()}
@@ -197,6 +199,7 @@ def model_weights(
     return weights.rename("weight")
 
 
+@written_as("bayes_factor(tree_a, tree_b), or compare_evidence(trees) for a dictionary")
 def bayes_factor(a: xr.DataTree, b: xr.DataTree, *, ci_prob: float | None = None) -> xr.Dataset:
     """Log Bayes factor of model ``a`` against model ``b``, with its error and an interval.
 

@@ -90,7 +90,7 @@ def doubts_of_tree(tree: xr.DataTree) -> list[Doubt]:
     """What a tree says of the draws itself: that they are of a fit, or that many diverged."""
     found = []
     if origin := _approximation(tree):
-        reason = f"the draws are of a fit, not of a chain: {origin}"
+        reason = f"the draws come from an approximate fit, not from MCMC: {origin}"
         found.append(Doubt("approximate_draws", reason))
     if "sample_stats" in tree.children and "diverging" in tree["sample_stats"]:
         diverging = np.asarray(tree["sample_stats"]["diverging"], dtype=bool)

@@ -93,11 +93,11 @@ def kind_of(tree: Any, name: str = "tree") -> str:
     """Kind of a tree of this package or of another sampler, a key of `KINDS`; raises for others."""
     check_no_model("lz.evidence(model) first", **{name: tree})
     if not isinstance(tree, xr.DataTree):
-        wanted = "an xarray.DataTree such as pymc_logz.sample_hais returns"
+        wanted = "an xarray.DataTree, such as pm.sample or pymc_logz.sample_hais returns"
         if isinstance(tree, str | PathLike):
             wanted = "the DataTree in that file, az.from_netcdf(path) or xarray.open_datatree(path)"
-        elif isinstance(tree, xr.Dataset):
-            wanted = "the whole DataTree, not one group of it"
+        elif isinstance(tree, xr.Dataset | xr.DataArray):
+            wanted = "the whole DataTree, not one group of it, nor stacked or extracted draws"
         raise TypeError(f"{name} is of type {type(tree).__name__}; give {wanted}")
     layout = int(tree.attrs.get(LAYOUT, LAYOUT_VERSION))
     if layout > LAYOUT_VERSION:

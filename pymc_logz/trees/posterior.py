@@ -61,8 +61,8 @@ def posterior_rows(
     posterior = posterior_of(tree, "tree")
     if KINDS[kind_of(tree)].draws != "posterior" or "log_weight" in posterior:
         raise ValueError(
-            "the posterior comes from weighted particles, which repeat: its own weights give log Z "
-            "better than a bridge. Use pymc_logz.evidence(tree)"
+            "the posterior was resampled from weighted particles, so draws repeat; the weights "
+            "give a better log Z than a bridge: pymc_logz.evidence(tree)"
         )
     check_data(tree, flat)
     posterior = checked_variables(posterior, flat.model, flat.shapes)
@@ -211,8 +211,8 @@ def _check_draws(tree: xr.DataTree, n_chains: int, n_draws: int, n_dims: int) ->
         )
     if n_chains == 1:
         warn(
-            "the posterior has one chain only, so nobody knows whether it has found all of the "
-            "posterior; use pm.sample(chains=4)"
+            "the posterior has only one chain, so convergence cannot be checked; use "
+            "pm.sample(chains=4)"
         )
     stats = tree["sample_stats"].to_dataset() if "sample_stats" in tree.children else {}
     for flag in ("tune", "tuning"):  # as PyMC and nutpie call it

@@ -228,7 +228,7 @@ def _modes_under(
     prior = PriorDraws(model, needed=False)
     in_containers = all(hasattr(place, "set_value") for place in places.values())
     is_cheap = not density.flat.sites and not is_large(density.flat)
-    can_look = in_containers and prior.obstacle is None and is_cheap
+    can_check = in_containers and prior.obstacle is None and is_cheap
 
     def under(data: Data, rng: np.random.Generator, n: int) -> np.ndarray:
         before = {name: place.get_value() for name, place in places.items()}
@@ -241,7 +241,7 @@ def _modes_under(
                 place.set_value(before[name])
 
     def look(data: Data, estimate: LogZEstimate) -> list[Doubt]:
-        if not can_look:
+        if not can_check:
             return []
         densities, rng = partial(density, data=_one_vector(data)), np.random.default_rng(0)
         found = walked_log_z(densities, partial(under, data), rng)

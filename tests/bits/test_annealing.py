@@ -58,7 +58,7 @@ def test_what_does_not_go_with_bits_is_refused() -> None:
         lz.sample_hais(model=KNOWN, kernel="hmc")
     with pytest.raises(ValueError, match="starts from independent bits"):
         lz.sample_hais(model=KNOWN, reference="laplace")
-    with pytest.raises(ValueError, match=r"target_accept=0.9 is read by nothing"):
+    with pytest.raises(ValueError, match=r"target_accept=0.9 has no effect"):
         lz.sample_hais(model=KNOWN, target_accept=0.9)
     other = xr.DataTree.from_dict({"posterior": xr.Dataset({"x": (("chain", "draw"), [[1.0]])})})
     with pytest.raises(ValueError, match=r"\['visible', 'hidden'\] in its group"):

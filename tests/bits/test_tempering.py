@@ -92,7 +92,7 @@ def test_walkers_that_stay_where_they_are_are_told(keep: str) -> None:
     weights = rng.normal(0, 6, (20, 12))
     biases = [-0.5 * weights.sum(axis=axis) for axis in (1, 0)]
     stiff = lz.energies.bernoulli_rbm(weights, *biases)
-    with pytest.warns(lz.EvidenceWarning, match="R-hat of the share of level"):
+    with pytest.warns(lz.EvidenceWarning, match="R-hat of the probability of level"):
         tree = lz.sample_tempered(
             100, model=stiff, walkers=50, betas=40, tune=10, keep=keep, random_seed=1, **QUIET
         )

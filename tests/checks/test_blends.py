@@ -52,7 +52,7 @@ def exact_of_phases() -> float:
 def test_another_log_z_is_accused(off: float, expected: list[str]) -> None:
     """Would catch a check that never speaks, or always, or where a blend may lack a mode."""
     energy = lz.energies.beta_bernoulli()
-    settings = TemperedSettings.asked(draws=10)
+    settings = TemperedSettings.from_arguments(draws=10)
     with begun(settings, 5, False) as call:
         subject = ready(energy.model, call, sum_out=False)
         prepared, block = subject.what, subject.block

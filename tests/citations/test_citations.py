@@ -1,6 +1,7 @@
 """BibTeX of what a run used."""
 
 import json
+import logging
 import re
 from collections.abc import Callable
 from typing import Any
@@ -99,9 +100,11 @@ def test_a_bridge_of_a_posterior_with_settings_of_its_own() -> None:
     assert keys_of(tree_of(kinds.BRIDGED, estimator=["bridge"])) == BRIDGE
 
 
-def test_a_posterior_from_elsewhere() -> None:
+def test_a_posterior_from_elsewhere(caplog: pytest.LogCaptureFixture) -> None:
     posterior = xr.Dataset({"x": (("chain", "draw"), np.zeros((2, 3)))})
-    assert lz.cite(xr.DataTree.from_dict({"posterior": posterior})) == ""
+    with caplog.at_level(logging.INFO, logger="pymc.pymc_logz"):
+        assert lz.cite(xr.DataTree.from_dict({"posterior": posterior})) == ""
+    assert "pass the tree that lz.evidence(idata, model) returned" in caplog.text
     with pytest.raises(TypeError, match="DataTree"):
         lz.cite(posterior)
 

@@ -152,14 +152,14 @@ def test_a_start_far_off_is_recovered_from() -> None:
     draws = sticky_draws(PATH, make_rng("start"), betas=ladder(4), shape=(4, 200))
     log_f = draws.log_ratio.ravel()[:, None] * draws.betas
 
-    def mean_shares(odds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def mean_probabilities(odds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         p = log_f + odds
         p = np.exp(p - logsumexp(p, axis=1, keepdims=True))
         return p.mean(axis=0), p.T @ p / p.shape[0]
 
     target = draws.visits / draws.n_draws
-    near = solve_odds(target, mean_shares, np.zeros(4))
-    far = solve_odds(target, mean_shares, np.array([0.0, 40.0, -60.0, 25.0]))
+    near = solve_odds(target, mean_probabilities, np.zeros(4))
+    far = solve_odds(target, mean_probabilities, np.array([0.0, 40.0, -60.0, 25.0]))
     assert near.converged
     assert far.converged
     assert far.log_odds == pytest.approx(near.log_odds, abs=1e-9)

@@ -19,6 +19,7 @@ from pymc_logz.graphs.compiling import (
     n_operations,
     xla_options,
 )
+from pymc_logz.graphs.functions import mode_for
 
 GAIN = "saves an hour"
 
@@ -33,6 +34,12 @@ def all_but_jax(choice: Choice) -> Choice:
     if choice.is_jax:
         raise TypeError("no rule for Op")
     return choice
+
+
+def test_an_unknown_mode_is_refused_with_names():
+    """Would catch PyTensor's own words, which name neither the argument nor what may be."""
+    with pytest.raises(ValueError, match=r"^compile_kwargs=\{'mode': 'jaxx'\}: .*'JAX', 'NUMBA'"):
+        mode_for("jaxx")
 
 
 def test_users_mode_decides():

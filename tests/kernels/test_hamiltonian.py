@@ -326,7 +326,7 @@ def test_default_refreshment_halves_momentum_per_half_life(n_steps: int, half_li
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"n_steps": 0}, "n_steps=0 must be a whole number from 1 to 64"),
+        ({"n_steps": 0}, "n_steps=0 must be an integer from 1 to 64"),
         ({"n_steps": 65}, "n_steps=65 must"),
         ({"n_steps": 1.5}, "n_steps=1.5 must"),
         ({"refreshment": -0.1}, "refreshment=-0.1 must lie in"),

@@ -152,5 +152,5 @@ def test_what_cannot_be_mixed_is_said(arguments: tuple, message: str) -> None:
 
 def test_a_name_is_no_kernel() -> None:
     """Catches an AttributeError from deep inside."""
-    with pytest.raises(TypeError, match="kernel='hmc' must be"):
+    with pytest.raises(TypeError, match="kernel='hmc' is not a kernel"):
         OneOf(("hmc", RandomWalk()))  # type: ignore[arg-type]

@@ -88,7 +88,9 @@ def test_whole_numbers_need_sites() -> None:
         moves_integers = True
 
     model = energies.thinned_poisson().model
-    with pytest.raises(TypeError, match="Homeless moves integers, but cannot be told which"):
+    with pytest.raises(
+        TypeError, match="Homeless moves integers, but has no field for their positions"
+    ):
         models.quick(model, kernel=Compose({"n": Homeless()}))
 
 
@@ -138,9 +140,9 @@ class Short(HeavyWalk):
             r"step\(path, state, move, noise\)$",
         ),
         (Short(), r"lacks step\(path, state, move, noise\)$"),
-        (Half, "this is a class, so call it"),
-        (Hamiltonian, "this is a class, so call it"),
-        (3, r"kernel=3 must be .*lacks step_size, .*step\(path, state, move, noise\)$"),
+        (Half, r"this is a class: write Half\(\)"),
+        (Hamiltonian, r"this is a class: write Hamiltonian\(\)"),
+        (3, r"kernel=3 is not a kernel.*lacks step_size, .*step\(path, state, move, noise\)$"),
     ],
     ids=["half", "short", "class", "own class", "number"],
 )

@@ -78,10 +78,14 @@ def test_a_run_of_other_code_is_refused(method: str, box: str, tmp_path: Path) -
     assert abs(float(entry["log_z"]) - exact(1.0)) < 5 * float(entry["mcse"])
     again = RUNS[method](model_of(1.0, box), checkpoint=path)
     np.testing.assert_array_equal(again["evidence"]["log_z"], first["evidence"]["log_z"])
-    with pytest.raises(lz.CheckpointError, match=r"is of another run: model.* 'log density' at"):
+    with pytest.raises(
+        lz.CheckpointError, match=r"belongs to another run: model.* 'log density' at"
+    ):
         RUNS[method](model_of(1.5, box), checkpoint=path)
     if method != "several":
-        with pytest.raises(lz.CheckpointError, match="is of another run: model 'log density' at"):
+        with pytest.raises(
+            lz.CheckpointError, match="belongs to another run: model 'log density' at"
+        ):
             lz.extend(first, model_of(1.5, box), draws=8, progressbar=False)
     assert "density" not in str(lz.resume(path))
 

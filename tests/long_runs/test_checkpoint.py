@@ -112,7 +112,7 @@ def test_something_else_at_the_path_is_left_alone(made: str, path: Path) -> None
         )
     before = sorted(p.name for p in path.parent.rglob("*"))
     for call in (lambda: open_once(path), lambda: resume(path)):
-        with pytest.raises(CheckpointError, match=r"no checkpoint of this package.*touched"):
+        with pytest.raises(CheckpointError, match=r"not a checkpoint of pymc_logz.*not changed"):
             call()
     assert sorted(p.name for p in path.parent.rglob("*")) == before
 
@@ -137,7 +137,7 @@ def test_a_state_that_is_not_whole_gives_way_to_the_one_before(harm: str, path: 
     else:
         (last / "zarr.json").write_text("{")
     with opened(path) as keeper:
-        with pytest.warns(EvidenceWarning, match="not whole"):
+        with pytest.warns(EvidenceWarning, match="is damaged"):
             kept = keeper.chain("a.chain-0")
         assert kept is not None
         assert kept[0].n_done == 8
@@ -158,7 +158,7 @@ def test_a_disk_that_is_full_costs_nothing_but_a_warning(
     with opened(path) as keeper:
         keeper.store_chain("a.chain-0", job(8), np.full(2, 1.0))
         monkeypatch.setattr(records, "_flush", flush)
-        with pytest.warns(EvidenceWarning, match="No space left.*goes on"):
+        with pytest.warns(EvidenceWarning, match="No space left.*continues and tries again"):
             keeper.store_chain("a.chain-0", job(16), np.full(2, 2.0))
         keeper.store_chain("a.chain-0", job(24), np.full(2, 3.0))  # told once is enough
         kept = Keeper(path).chain("a.chain-0")
@@ -205,11 +205,11 @@ def test_resume_tells_how_far_it_is(path: Path) -> None:
         assert kept.chains == {"forward-1.chain-0": (16, 100), "forward-1.chain-1": (100, 100)}
         assert (kept.share_done, kept.is_finished, kept.records) == (0.58, False, ("plan",))
         assert "forward-1.chain-0: 16 of 100 moves (16%)" in str(kept)
-        assert "the same call goes on" in str(kept)
+        assert "the same call resumes" in str(kept)
         keeper.store_chain("forward-1.chain-0", job(100), None)
         keeper.write("finished", True)
     assert resume(path).is_finished
-    with pytest.raises(CheckpointError, match="no checkpoint"):
+    with pytest.raises(CheckpointError, match="is not a checkpoint"):
         resume(path.parent)
 
 

@@ -163,7 +163,7 @@ def test_a_likelihood_that_raises_says_where_and_loses_nothing(
         run(executor=executor, checkpoint=path)
     [note] = [note for note in caught.value.__notes__ if "This was" in note]
     assert "This was 'forward-1.chain-" in note
-    assert "the same call goes on from it" in note
+    assert "the same call resumes from it" in note
     assert 0 < lz.resume(path).share_done < 1
     found = run(executor=executor, checkpoint=path)
     assert differing(numbers_of(found), whole) == []
@@ -270,7 +270,7 @@ def check_damage(which: list[Path], whole: dict[str, np.ndarray], path: Path, co
         target = copy / file.relative_to(path)
         target.write_bytes(target.read_bytes()[: target.stat().st_size // 2])
         if file.parent == path:  # what says that it is a checkpoint at all
-            with pytest.raises(lz.CheckpointError, match="is no checkpoint"):
+            with pytest.raises(lz.CheckpointError, match="is not a checkpoint"):
                 annealed(checkpoint=copy)
         else:
             assert differing(numbers_of(annealed(checkpoint=copy)), whole) == [], file
@@ -353,7 +353,7 @@ def test_ctrl_c_in_a_terminal(tmp_path: Path, workers: str) -> None:
         time.sleep(0.05)
     os.killpg(run.pid, signal.SIGINT)
     _, said = run.communicate(timeout=60)
-    assert b"the same call goes on from it" in said or b"interrupted: 1 of 2 chains" in said
+    assert b"the same call resumes from it" in said or b"interrupted: 1 of 2 chains" in said
     assert run.returncode in (0, 130, -signal.SIGINT)
     found.unlink(missing_ok=True)
     done = subprocess.run(command, env=env, capture_output=True, timeout=300)

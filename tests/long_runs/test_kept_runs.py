@@ -222,18 +222,20 @@ def test_walkers_walk_on(tmp_path: Path) -> None:
 def test_what_cannot_be_added_to_is_told(kept: xr.DataTree, tmp_path: Path) -> None:
     """Would catch a traceback from inside, or rows of another kernel."""
     plain = annealed(cores=1)
-    with pytest.raises(ValueError, match=r"was not kept.*checkpoint='run.zarr'"):
+    with pytest.raises(ValueError, match=r"has no checkpoint.*checkpoint='run.zarr'"):
         lz.extend(plain, model(), draws=8)
+    with pytest.raises(lz.CheckpointError, match=r"^there is no checkpoint at 'nowhere\.zarr'$"):
+        lz.resume("nowhere.zarr")
     with pytest.raises(TypeError, match="idata is of type str"):
         lz.extend("run.zarr", model(), draws=8)  # type: ignore[arg-type]
     with pytest.raises(lz.CheckpointError, match="model 'data' 'y'"):
         lz.extend(kept, other_data(), draws=8, progressbar=False)
-    with pytest.raises(ValueError, match="draws=1 must be a whole number of at least 2"):
+    with pytest.raises(ValueError, match="draws=1 must be an integer of at least 2"):
         lz.extend(kept, model(), draws=1)
     path = tmp_path / "own.zarr"
     given: dict[str, Any] = {"compile_kwargs": {"mode": get_mode("FAST_COMPILE")}, **SHORT}
     own = lz.sample_hais(16, 2, model=model(), betas=16, checkpoint=path, **given)
-    with pytest.raises(lz.CheckpointError, match="a mode, or draws of your own"):
+    with pytest.raises(lz.CheckpointError, match="your own kernel, mode or draws"):
         lz.extend(own, model(), draws=8)
     posterior = xr.DataTree.from_dict({"posterior": kept["posterior"].to_dataset()})
     with pytest.raises(ValueError, match="only runs of sample_hais and sample_tempered"):

@@ -129,7 +129,7 @@ def test_arguments_are_checked(draws: xr.DataTree, energy: Energy) -> None:
     """Would catch an argument that is found wrong only after minutes, or ignored."""
     with pytest.raises(TypeError, match=r"executor is of type int; give a concurrent\.futures"):
         bridged(draws, energy, executor=2)
-    with pytest.raises(ValueError, match="repetitions=0 must be a whole number of at least 1"):
+    with pytest.raises(ValueError, match="repetitions=0 must be an integer of at least 1"):
         bridged(draws, energy, repetitions=0)
     with pytest.raises(TypeError, match="checkpoint=3 must be a path"):
         bridged(draws, energy, checkpoint=3)

@@ -168,7 +168,7 @@ def test_lost_workers_cost_nothing_but_their_last_seconds(
 
 def test_workers_that_die_again_and_again_are_told(expected: tuple[Any, ...]) -> None:
     """Would catch a run that goes on for ever with a model that ends its processes."""
-    with pytest.raises(WorkersLostError, match="the model itself seems to end the processes"):
+    with pytest.raises(WorkersLostError, match="the model seems to crash the processes"):
         outcome(LongRunning(executor=Sent(lost=tuple(range(1, 100)))))
 
 
@@ -183,7 +183,7 @@ def test_an_error_of_the_model_comes_out_as_it_is(tmp_path: Path) -> None:
     with pytest.raises(ArithmeticError, match="no such number") as caught:
         outcome(how, Sums(happens=fail))
     assert "chain" in caught.value.__notes__[0]
-    assert "checkpoint= would have kept" in caught.value.__notes__[0]
+    assert "with checkpoint= the progress would have been stored" in caught.value.__notes__[0]
 
 
 def test_what_hangs_is_given_up() -> None:
@@ -233,7 +233,7 @@ def test_an_interrupt_keeps_what_is_finished_and_stored(
 def test_bits_that_are_not_the_same_are_told() -> None:
     """Would catch a check of reproducibility that cannot fail."""
     outcome(LongRunning(check_reproducible=True))
-    with pytest.warns(EvidenceWarning, match="other bits when it is run again"):
+    with pytest.warns(EvidenceWarning, match="a different result when it is repeated"):
         LongRunning(check_reproducible=True).run("sums", Drifting(), jobs(), None)
 
 
@@ -267,7 +267,7 @@ def test_executors_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
         LongRunning(executor=fork)
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as spawn:
         LongRunning(executor=spawn)
-    with pytest.raises(ValueError, match="cores=2 is read by nothing"):
+    with pytest.raises(ValueError, match="cores=2 has no effect here"):
         running_for(1, 4, fork, cores=2)
 
 

@@ -190,7 +190,9 @@ def test_a_sandwich_that_was_stopped_ends_with_the_same_bits(
         assert not lz.resume(path).is_finished
     again = run(checkpoint=path)
     assert differing(numbers_of(again), whole) == []
-    with pytest.raises(lz.CheckpointError, match="data that were simulated"):
+    with pytest.raises(
+        lz.CheckpointError, match="simulated data, which a checkpoint does not store"
+    ):
         lz.extend(again, model, draws=8)
     with pytest.raises(lz.CheckpointError, match="model 'data' 'y'"):
         lz.sample_hais(

@@ -44,7 +44,7 @@ def n_higher(away: float, width: float) -> int:
     search.add_parts([Prior(), Component(Elliptical(centre, width * NOISE * np.eye(D), 30.0))])
     for _ in range(2):
         search.draw()
-    shares = search.shares_to_keep()
+    shares = search.shares_of_kept_parts()
     seen = search.blend(shares).draw(target, rng, 512)
     rows = search.blend(shares).weigh(seen, rng)
     trial = importance_log_z(rows.log_weight, method="hais")

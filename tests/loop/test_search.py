@@ -151,7 +151,7 @@ def test_coverage_of_a_blend() -> None:
     """Catches errors that are too small for the weights, or too large."""
     of = known("two modes")
     search, rng = searched(of), make_rng("coverage")
-    blend = search.blend(search.shares_to_keep())
+    blend = search.blend(search.shares_of_kept_parts())
     found = [importance_log_z(blend.weighted(target(of), rng, 256).log_weight) for _ in range(150)]
     z = np.array([(one.log_z - of.energy.log_z) / one.mcse for one in found])
     check_coverage(np.abs(z) < 1.96)
@@ -174,7 +174,7 @@ def test_a_mode_that_parts_lack_is_unexplained(sign: float) -> None:
     search.add_witnesses(target(of)(rows))
     for _ in range(2):
         search.draw(512)
-    before = search.effective_share(search.shares())
+    before = search.effective_fraction(search.shares())
     left = search.unexplained(search.shares())
     assert np.all(np.sign(left[:, 0]) == -sign)
     assert len(left) > 0.5 * np.mean(np.sign(rows[:, 0]) == -sign) * len(rows)
@@ -182,7 +182,7 @@ def test_a_mode_that_parts_lack_is_unexplained(sign: float) -> None:
     for _ in range(2):
         search.draw(512)
     assert len(search.unexplained(search.shares())) == 0
-    assert search.effective_share(search.shares()) > max(0.5, 1.5 * before)
+    assert search.effective_fraction(search.shares()) > max(0.5, 1.5 * before)
     assert abs(search.log_z - of.energy.log_z) < 0.2
 
 
@@ -192,10 +192,10 @@ def test_shares_are_the_best_ones() -> None:
     shares = search.shares()
     assert shares.sum() == pytest.approx(1.0)
     assert np.all(shares >= FLOOR / len(shares) - 1e-12)
-    best = search.effective_share(shares)
+    best = search.effective_fraction(shares)
     rng = make_rng("others")
     others = rng.dirichlet(np.ones(len(shares)), size=50)
-    assert best > 0.95 * max(search.effective_share(one) for one in others)
+    assert best > 0.95 * max(search.effective_fraction(one) for one in others)
     only = np.array([isinstance(part, Prior) for part in search.parts])
     np.testing.assert_allclose(search.shares(only), only)
 
@@ -204,13 +204,13 @@ def test_a_useless_part_costs_little() -> None:
     """Catches a bad part that is not given its floor alone."""
     of = known("skewed")
     search, rng = searched(of), make_rng("useless")
-    before = search.effective_share(search.shares())
+    before = search.effective_fraction(search.shares())
     far = Elliptical(np.full(of.block.path.n_dims, 1e3), np.eye(of.block.path.n_dims), 5.0)
     search.add_parts([Component(far)])
     for _ in range(2):
         search.draw(512)
-    assert search.effective_share(search.shares()) > 0.85 * before
-    assert search.shares_to_keep()[-1] == 0.0
+    assert search.effective_fraction(search.shares()) > 0.85 * before
+    assert search.shares_of_kept_parts()[-1] == 0.0
     # rows lost in the tails of a vague prior: the target is zero there, and so are all other parts
     d = of.block.path.n_dims
     lost = Elliptical(np.full(d, 1e40), 1e30 * np.eye(d), 5.0)
@@ -219,7 +219,7 @@ def test_a_useless_part_costs_little() -> None:
     for _ in range(2):
         search.draw(512)
     assert search.shares()[-1] == pytest.approx(FLOOR / len(search.parts))
-    assert search.effective_share(search.shares()) > 0.85 * before
+    assert search.effective_fraction(search.shares()) > 0.85 * before
 
 
 def test_a_pilot_that_found_more_exceeds() -> None:
@@ -326,13 +326,13 @@ def test_parts_are_left_out_only_where_others_do() -> None:
     search.add_parts([narrow])
     search.draw(256)
     search.draw(512)
-    kept, whole = search.shares_to_keep(), search.shares()
+    kept, whole = search.shares_of_kept_parts(), search.shares()
     assert kept[-1] == 0 < whole[-1]
-    assert search.effective_share(kept) > 0.9 * search.effective_share(whole)
+    assert search.effective_fraction(kept) > 0.9 * search.effective_fraction(whole)
     assert kept[0] > 0  # the prior
     assert kept.sum() == pytest.approx(1.0)
     few = np.isin(np.arange(len(kept)), [0, len(kept) - 1])
-    assert search.effective_share(search.shares(few)) < 0.8 * search.effective_share(kept)
+    assert search.effective_fraction(search.shares(few)) < 0.8 * search.effective_fraction(kept)
 
 
 def test_a_needle_that_slopes_lead_to_is_found() -> None:

@@ -2,8 +2,10 @@
 
 from typing import Any
 
+import numpy as np
 import pymc as pm
 import pytest
+from support import pymc_models as models
 
 import pymc_logz as lz
 
@@ -15,6 +17,10 @@ CALLS: list[tuple[Any, tuple[Any, ...], dict[str, Any], str]] = [
     (lz.sample_tempered, (MODEL,), {"draws": 20}, r"write sample_tempered\(model=model\)"),
     (lz.sandwich, (20,), {"model": MODEL}, r"'model'.*write sandwich\(model\)"),
     (lz.evidence, (MODEL, None, "all"), {}, r"write evidence\(model\), or evidence\(idata"),
+    (lz.evidence, (MODEL,), {"seed": 1}, r"^evidence\(\) .* \(did you mean 'random_seed'\?\)$"),
+    (lz.sample_hmc, (), {"n_temperatures": 9}, r"^sample_hmc\(\) got an .* 'n_temperatures'$"),
+    (lz.sandwich, (), {"n_temperatures": 9}, r"'n_temperatures' \(did you mean 'betas'\?\)$"),
+    (lz.bayes_factor, ({},), {}, r"'b': .*compare_evidence\(trees\) for a dictionary$"),
     (lz.evidence, (MODEL,), {"foo": 1}, r"^evidence\(\) got an unexpected .* 'foo'$"),
     (lz.bridge_sampling, (), {"model": MODEL}, r"'idata'.*write bridge_sampling\(idata, model\)"),
     (lz.evidence_sensitivity, (MODEL,), {}, r"write evidence_sensitivity\(idata, model, alt"),
@@ -52,3 +58,11 @@ def test_a_mode_is_not_given_alone(function: Any) -> None:
     """Would catch a message about items of a string."""
     with pytest.raises(TypeError, match=r"compile_kwargs='NUMBA' must be a dict.*'mode': 'NUMBA'"):
         function(model=MODEL, compile_kwargs="NUMBA")
+
+
+def test_data_that_are_no_numbers_are_named() -> None:
+    """Would catch a search for the fault in the model where the data have it."""
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("x"), 1, observed=[0.5, np.inf])
+    with pytest.raises(lz.ModelError, match=r"^the observed data contain inf or NaN: y\[1\]=inf$"):
+        models.quick(model)

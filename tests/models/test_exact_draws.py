@@ -177,7 +177,7 @@ def test_what_a_transform_forbids_is_no_rounding() -> None:
     with pytest.warns(UserWarning, match="transforms take only"):
         log_share, error = prior.log_share(np.random.default_rng(1))
     prior(np.random.default_rng(2), 100)
-    prior.warn_of_share()  # not again, with another number: warnings are errors here
+    prior.warn_of_restriction()  # not again, with another number: warnings are errors here
     assert abs(log_share - np.log(0.5)) < 4 * error
     assert prior.n_rounded == 0
 

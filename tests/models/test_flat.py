@@ -167,7 +167,7 @@ def test_ordered_draws_are_exact_and_their_share_is_counted() -> None:
     case = case_of("ordered_mixture")
     assert np.all(np.diff(case.values["means"], axis=1) > 0)
     error = np.sqrt(5 / 36 / case.prior.n_drawn)
-    assert abs(case.prior.finite_share - 1 / 6) < 4 * error
+    assert abs(case.prior.finite_fraction - 1 / 6) < 4 * error
     reference = np.sort(2 * np.random.default_rng(1).standard_normal((N_DRAWS, 3)), axis=1)
     for i in range(3):
         p = stats.ks_2samp(case.values["means"][:, i], reference[:, i]).pvalue

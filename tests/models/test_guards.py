@@ -231,10 +231,10 @@ def test_likelihood_that_is_nan_somewhere_warns_with_the_values() -> None:
 @pytest.mark.parametrize(
     ("body", "value"),
     [
-        (lambda: observed(pt.log(-pm.HalfNormal("x"))), r"x=\d.*log density of y is nan"),
+        (lambda: observed(pt.log(-pm.HalfNormal("x"))), r"x=\d.*log density of y.* is nan"),
         (
             lambda: pm.Exponential("y", pm.HalfNormal("x", shape=2), observed=[1.0, -1.0]),
-            r"x=\[.*log density of y\[1\] is -inf",
+            r"x=\[.*log density of y\[1\]=-1.0 is -inf",
         ),
         (
             lambda: observed(pm.Normal("x") + 0 * pm.Potential("p", pt.log([1.0, 0.0]))[0]),
@@ -242,7 +242,7 @@ def test_likelihood_that_is_nan_somewhere_warns_with_the_values() -> None:
         ),
         (
             lambda: pm.Poisson("y", pm.Gamma("x", 1, 1) + pm.Bernoulli("z", 0.5), observed=-1),
-            r"z=.*log density of y is -inf",
+            r"z=.*log density of y=-1 is -inf",
         ),
     ],
     ids=["nan", "minus_infinity", "potential", "summed out"],
@@ -251,7 +251,7 @@ def test_likelihood_that_is_nan_somewhere_warns_with_the_values() -> None:
 def test_likelihood_without_support_is_refused_with_values(body: object, value: str) -> None:
     """Would catch a run on a likelihood that is nowhere finite, which has no log Z to report."""
     with pytest.raises(
-        lz.ModelError, match=rf"not finite at any of \d+ prior draws, such as {value}"
+        lz.ModelError, match=rf"zero or NaN at all of [\d,]+ prior draws \(for example {value}"
     ):
         models.quick(built(body))
 
@@ -262,6 +262,7 @@ def test_potentials_warn_once_a_model() -> None:
         with pytest.warns(lz.EvidenceWarning, match="'pull'"):
             flatten_model(model)
         flatten_model(model)
+    flatten_model(lz.energies.two_gaussians(2).model)  # whose exact log Z counts them in
 
 
 # --- supported ---------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from pymc_logz.paths.elliptical import (
     check_enough,
     fitted_normal,
     fitted_to_few,
-    noise_share,
+    shrinkage_by_variance,
 )
 
 FACTOR = np.array([[2.0, 0.0, 0.0], [-0.5, 0.3, 0.0], [1.0, 0.2, 5.0]])
@@ -37,14 +37,14 @@ def test_shrinkage_brings_a_fit_closer() -> None:
     rng = make_rng("shrinkage")
     rows = rng.normal(size=(120, 60))
     standard = (rows - rows.mean(axis=0)) / rows.std(axis=0, ddof=1)
-    assert noise_share(standard, np.corrcoef(standard.T)) > 0.8
+    assert shrinkage_by_variance(standard, np.corrcoef(standard.T)) > 0.8
     fitted = fitted_normal(rows)
     plain = np.linalg.slogdet(np.cov(rows.T))[1]
     shrunk = 2 * np.log(np.diag(fitted.factor)).sum()
     assert abs(shrunk) < 0.2 * abs(plain)  # the truth is 0
     long = Elliptical(CENTRE, FACTOR)(rng, 50_000)
     long = (long - long.mean(axis=0)) / long.std(axis=0, ddof=1)
-    assert noise_share(long, np.corrcoef(long.T)) < 0.01
+    assert shrinkage_by_variance(long, np.corrcoef(long.T)) < 0.01
 
 
 def test_draws_that_do_not_vary_are_refused() -> None:

@@ -8,7 +8,7 @@ from support.checks import make_rng
 from pymc_logz.paths.schedules import betas_between, linear_betas, next_beta
 
 
-def effective_share(log_increment: np.ndarray) -> float:
+def effective_fraction(log_increment: np.ndarray) -> float:
     weight = np.exp(log_increment - log_increment.max())
     return float(weight.sum() ** 2 / (weight**2).sum() / weight.size)
 
@@ -23,9 +23,9 @@ def test_next_beta_reaches_the_conditional_ess(
     beta = next_beta(log_ratio, 0.0, target)
     assert 0 < beta <= 1
     if beta < 1:
-        assert effective_share(beta * log_ratio) == pytest.approx(target, abs=1e-3)
+        assert effective_fraction(beta * log_ratio) == pytest.approx(target, abs=1e-3)
     else:
-        assert effective_share(log_ratio) >= target
+        assert effective_fraction(log_ratio) >= target
 
 
 @pytest.mark.parametrize("beta", [0.2, 0.9])
@@ -71,7 +71,7 @@ def test_one_row_far_above_the_rest_still_gives_a_step() -> None:
     log_ratio = np.append(np.zeros(49), 1e300)
     beta = next_beta(log_ratio, 0.0)
     assert 0 < beta < 1e-299
-    assert effective_share(beta * log_ratio) == pytest.approx(0.5, abs=1e-3)
+    assert effective_fraction(beta * log_ratio) == pytest.approx(0.5, abs=1e-3)
 
 
 def test_linear_betas() -> None:

@@ -6,11 +6,11 @@ from support.checks import make_rng
 
 from pymc_logz.paths.elliptical import (
     LEAST_VARIANCE,
-    noise_share,
+    shrinkage_by_divergence,
+    shrinkage_by_variance,
     shrunk_correlation,
     shrunk_covariance,
     shrunk_to_variances,
-    worth_its_cost,
 )
 
 COVARIANCE = np.array([[4.0, 1.8], [1.8, 1.0]])
@@ -48,10 +48,10 @@ def test_noise_is_read_off_the_draws() -> None:
     shares = []
     for rows in (independent, common):
         standard = (rows - rows.mean(axis=0)) / rows.std(axis=0, ddof=1)
-        shares.append(noise_share(standard, np.corrcoef(standard.T)))
+        shares.append(shrinkage_by_variance(standard, np.corrcoef(standard.T)))
     assert shares[0] > 0.5
     assert shares[1] < 0.05
-    assert noise_share(standard[:, :1], np.ones((1, 1))) == 0.0
+    assert shrinkage_by_variance(standard[:, :1], np.ones((1, 1))) == 0.0
 
 
 def divergence(made: np.ndarray, true: np.ndarray) -> float:
@@ -70,8 +70,8 @@ def test_a_narrow_direction_stays_narrow() -> None:
     rows = rng.multivariate_normal(np.zeros(6), true, size=1000)
     standard = (rows - rows.mean(axis=0)) / rows.std(axis=0, ddof=1)
     correlation = np.corrcoef(standard.T)
-    most = noise_share(standard, correlation)
-    share = worth_its_cost(correlation, len(rows), most)
+    most = shrinkage_by_variance(standard, correlation)
+    share = shrinkage_by_divergence(correlation, len(rows), most)
     sd = rows.std(axis=0, ddof=1)
     of_rows = true / np.outer(sd, sd)
     made = [(1 - one) * correlation + one * np.eye(6) for one in (most, share)]
@@ -85,7 +85,7 @@ def test_noise_is_still_taken_out() -> None:
     for n in (100, 150, 600):
         rows = rng.normal(size=(n, 40))
         correlation = np.corrcoef(rows.T)
-        share = worth_its_cost(correlation, n, 0.9)
+        share = shrinkage_by_divergence(correlation, n, 0.9)
         left = divergence((1 - share) * correlation + share * np.eye(40), np.eye(40))
         assert left < 0.2 * divergence(correlation, np.eye(40))
-    assert worth_its_cost(correlation, 80, 0.7) == 0.7  # too few rows to tell
+    assert shrinkage_by_divergence(correlation, 80, 0.7) == 0.7  # too few rows to tell

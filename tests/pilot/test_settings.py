@@ -47,14 +47,18 @@ ALL_WITH_A_PILOT = [name for name in ENTRIES if name != "PartialMomentumHMC"]
 )
 def test_target_accept_that_the_kernel_ignores(entry: str, kernel: Any, message: str) -> None:
     """Catches an entry point at which an aim is taken, and nothing is tuned to it."""
-    with pytest.raises(ValueError, match=f"target_accept=0.9 is read by nothing: {message}"):
+    with pytest.raises(ValueError, match=f"target_accept=0.9 has no effect: {message}"):
         made(ENTRIES[entry], kernel=kernel, target_accept=0.9)
 
 
 @pytest.mark.parametrize(
     ("entry", "kwargs", "message"),
     [
-        ("sample_tempered", {"exchange": "swap", "update": "rts"}, "update='rts' is .*'gibbs'"),
+        (
+            "sample_tempered",
+            {"exchange": "swap", "update": "rts"},
+            "update='rts' has no effect: .*'gibbs'",
+        ),
         ("PartialMomentumHMC", {"step_size": 0.1, "target_accept": 0.9}, "target_accept=0.9 .*0.1"),
         ("PartialMomentumHMC", {"refreshment": 0.1, "half_life": 2.0}, "half_life=2.0 .*0.1"),
     ],
@@ -80,7 +84,7 @@ def test_arguments_that_others_leave_unread(
 )
 def test_what_is_read_may_be_given(kind: Any, kwargs: dict[str, Any]) -> None:
     """Catches a refusal of what does have an effect, or of what agrees with what is done."""
-    asked = kind.asked(**{"target_accept": None, **kwargs})
+    asked = kind.from_arguments(**{"target_accept": None, **kwargs})
     expected = {"tune": 64, "target_accept": 0.8}
     expected |= {name: value for name, value in kwargs.items() if value is not None}
     assert {name: getattr(asked, name) for name in expected} == expected
@@ -88,9 +92,9 @@ def test_what_is_read_may_be_given(kind: Any, kwargs: dict[str, Any]) -> None:
 
 def test_record_holds_what_was_resolved() -> None:
     """Catches None in a result, where the value is what a reader needs."""
-    record = HaisSettings.asked(target_accept=None).record()
+    record = HaisSettings.from_arguments(target_accept=None).record()
     assert (record["tune"], record["target_accept"]) == (64, 0.8)
-    assert TemperedSettings.asked(update=None).record()["update"] == "rts"
+    assert TemperedSettings.from_arguments(update=None).record()["update"] == "rts"
 
 
 def test_record_holds_numbers_as_numbers() -> None:

@@ -276,9 +276,9 @@ def test_priors_without_a_constant_are_refused() -> None:
 
 
 WARNED = {
-    "one chain": (lambda: draws_of(1, 400), "one chain only"),
+    "one chain": (lambda: draws_of(1, 400), "has only one chain"),
     "diverged": (lambda: _with_stats(diverging=FLAG), "120 of 800 draws diverged"),
-    "fitted": (lambda: _fitted(), "are of a fit, not of a chain"),
+    "fitted": (lambda: _fitted(), "from an approximate fit, not from MCMC"),
     "boundary": (lambda: _boundary(0.005), "lie on the boundary"),
     "chains": (
         lambda: draws_of(mu=draws_of()["posterior"]["mu"].values + np.arange(4)[:, None] / 5),

@@ -20,8 +20,7 @@ def experts() -> lz.energies.Energy:
 
 @pytest.fixture(scope="module")
 def run(experts: lz.energies.Energy) -> xr.DataTree:
-    with pytest.warns(lz.EvidenceWarning, match="potentials"):
-        return lz.sample_hais(model=experts.model, random_seed=1, progressbar=False)
+    return lz.sample_hais(model=experts.model, random_seed=1, progressbar=False)
 
 
 def test_exact_density_of_experts(experts: lz.energies.Energy, run: xr.DataTree) -> None:

@@ -37,7 +37,7 @@ def places_of(knots: Any, slope: Any, n_more: int) -> Places:
     first = np.tile(knots, (1, 2, 1))
     places = Places(first, slope(first), known)
     for _ in range(n_more):
-        new = places.where_most_is_missing(1)
+        new = places.midpoints_of_largest_gaps(1)
         places = places.with_slopes(new, slope(new))
     assert np.all(np.diff(places.knots) >= 0)
     return places

@@ -305,7 +305,7 @@ def test_a_place_without_a_mode_is_not_one_without_mass(
 ) -> None:
     """Catches a density that is not known beyond the map, taken for zero."""
     modes = Conditionals.modes
-    n_far = signature(nested._beyond_reach).parameters["n_far"].default
+    n_far = signature(nested._mass_outside_map).parameters["n_far"].default
 
     def without_one(self: Conditionals, outer: np.ndarray, *rest: np.ndarray) -> object:
         found = modes(self, outer, *rest)

@@ -77,7 +77,7 @@ def test_an_interrupt_keeps_what_is_finished(
     """Catches an interrupt that throws away the chains before it, or is not answered."""
     with caplog.at_level(logging.WARNING, logger="pymc.pymc_logz"):
         assert run_or_none([lambda: 1, lambda: 2, interrupt, lambda: 4], 1) == [1, 2, None, None]
-    assert caplog.messages == ["Interrupted: keeping 2 of 4 chains."]
+    assert caplog.messages == ["Interrupted: 2 of 4 chains are returned."]
 
 
 def test_an_interrupt_keeps_what_is_finished_on_threads(interrupt: Task) -> None:
@@ -179,7 +179,5 @@ def test_one_interrupt_ends_what_keeps_its_draws(caplog: pytest.LogCaptureFixtur
         assert run_tasks([walks, walks], 1, stopped.set, at_once=True) == [2, None]
     assert time.monotonic() - begun < 10.0
     assert started == [1]
-    assert caplog.messages == [
-        "Interrupted: chains end here, and the draws that they have are kept."
-    ]
+    assert caplog.messages == ["Interrupted: chains stop here; the draws made so far are returned."]
     timer.join()

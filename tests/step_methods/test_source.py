@@ -77,7 +77,7 @@ def test_it_answers_its_own_process(on_jax: bool) -> None:
     before = set(threading.enumerate())
     source = Teller(on_jax).opened()
     assert source.ask("x") == (os.getpid(), 1, "x")
-    assert source._asked is None
+    assert source._client is None
     # threads of other tests may end meanwhile
     assert len(set(threading.enumerate()) - before) == on_jax
 

@@ -97,8 +97,8 @@ def sticky_draws(
     """
     log_prior = np.zeros(betas.size) if log_prior is None else log_prior
     log_z_hat = path.log_z(betas) if log_z_hat is None else log_z_hat
-    log_law = log_prior - log_z_hat + path.log_z(betas)
-    law = np.exp(log_law - logsumexp(log_law))
+    log_distribution = log_prior - log_z_hat + path.log_z(betas)
+    law = np.exp(log_distribution - logsumexp(log_distribution))
     level = rng.choice(betas.size, size=shape, p=law / law.sum())
     log_ratio = path.log_ratio(path.draw(rng, betas[level]))
     fresh = rng.uniform(size=shape) >= stay

@@ -171,11 +171,11 @@ def test_swaps_find_the_same_log_z() -> None:
 WRONG: list[tuple[dict[str, Any], type[Exception], list[str]]] = [
     ({"draws": 1}, ValueError, ["draws=1", "at least 2"]),
     ({"walkers": 0}, ValueError, ["walkers=0", "at least 1"]),
-    ({"walkers": 2.5}, ValueError, ["walkers=2.5", "whole number"]),
+    ({"walkers": 2.5}, ValueError, ["walkers=2.5", "an integer"]),
     ({"thin": 0}, ValueError, ["thin=0", "at least 1"]),
     ({"tune": 0}, ValueError, ["tune=0", "at least 1"]),
     ({"target_accept": 1.0}, ValueError, ["target_accept=1.0", "between 0 and 1"]),
-    ({"kernel": "nuts"}, TypeError, ["kernel='nuts'", "Hamiltonian()"]),
+    ({"kernel": "nuts"}, TypeError, ["kernel='nuts'", "'hmc'", "Slice()"]),
     ({"betas": "linear"}, ValueError, ["betas='linear'", "'adaptive'"]),
     ({"betas": 1}, ValueError, ["betas=1", "at least 2"]),
     ({"betas": [0, 0.5, 0.4, 1]}, ValueError, ["betas[2]=0.4", "sort"]),
@@ -380,7 +380,7 @@ def test_a_run_without_round_trips_says_so() -> None:
 def test_rounds_that_do_not_converge_are_mentioned(monkeypatch: pytest.MonkeyPatch) -> None:
     """Would catch a warm-up that fails in silence."""
     monkeypatch.setattr(runs, "LARGE_DEVIATION", 0.0)
-    with pytest.warns(lz.EvidenceWarning, match="iterations of warm-up.*larger tune"):
+    with pytest.warns(lz.EvidenceWarning, match="warm-up iterations.*larger tune"):
         small_run()
 
 

@@ -90,7 +90,7 @@ def test_what_sums_cannot_do_is_told() -> None:
         lz.evidence(tree, methods="all")
     with pytest.raises(ValueError, match=r"comes from sample_tempered\(keep='sums'\)"):
         lz.plot_tempering(tree)
-    with pytest.raises(ValueError, match=r"keep='sums' is for RTS"):
+    with pytest.raises(ValueError, match=r"keep='sums' works only with RTS"):
         of_bits(64, "sums", exchange="swap")
     with pytest.raises(ValueError, match="keep='log_z' must be one of"):
         of_bits(64, "log_z")

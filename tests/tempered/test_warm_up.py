@@ -15,7 +15,7 @@ from pymc_logz.tempered import warm_up
 from pymc_logz.tempered.warm_up import (
     Ladder,
     climb,
-    level_share,
+    level_probabilities,
     make_ladder,
     run_rounds,
     with_tuned_steps,
@@ -54,7 +54,7 @@ def long_run_share(ladder: Ladder, label: str) -> np.ndarray:
     walkers = block().start(rows, rng)
     tables = ladder.tables(block().kernel)
     walkers, _ = walk(block(), walkers, tables, 64, rng, every=64)
-    return level_share(ladder.draws(walk(block(), walkers, tables, 640, rng, every=640)[1]))
+    return level_probabilities(ladder.draws(walk(block(), walkers, tables, 640, rng, every=640)[1]))
 
 
 def test_ladder_has_the_settings_of_the_plan_at_both_ends() -> None:

@@ -20,14 +20,14 @@ def said_of(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def test_one_call_says_one_sentence(caplog: pytest.LogCaptureFixture) -> None:
-    """Would catch a call without a word, a sentence for each call inside, and "1 temperatures"."""
+    """Would catch a call without a word, a sentence for each call inside, and "1 temperature"."""
     model = coin().model
     with caplog.at_level(logging.INFO, logger="pymc.pymc_logz"):
         tree = lz.evidence(model, random_seed=1, progressbar=False)
     [said] = said_of(caplog)
     pattern = (
         r"log Z (-\d+\.\d+) ± \d+\.\d+ \(ok\), [\d.]+ s; "
-        r"4 x 256 particles, 1 temperature from a learned reference"
+        r"4 x 256 particles; importance sampling from a learned reference"
     )
     found = re.fullmatch(pattern, said)
     assert found, said
