@@ -122,7 +122,9 @@ def explore_prior(
                 found = whitened
     columns = prepared.flat.columns_by_name
     rows = reordered(found.walked, columns, found.position, rng)
-    rows = reflected(found.walked, columns, rows, rng)
+    n = len(rows)
+    n_moves = 0 if prepared.flat.sites else n_affordable(prepared.flat, n, 32 * n) // n - 1
+    rows = reflected(found.walked, columns, rows, rng, n_moves)
     stages = replace(found.stages, rows=rows)
     # islands that share rows tell no log Z
     return replace(found, stages=stages if within is None else replace(stages, log_z=None))

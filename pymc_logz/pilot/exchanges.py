@@ -62,13 +62,15 @@ def reflected(
     columns: Mapping[str, np.ndarray],
     rows: np.ndarray,
     rng: np.random.Generator,
-    n_moves: int = 32,
+    n_moves: int,
 ) -> np.ndarray:
     """Rows (n, d) after Metropolis moves to other signs: of one entry, of those from it on, or all.
 
-    Of a variable that is drawn anew in each move. What is symmetric by pieces, as a walk of which
-    only the size is seen, has more modes than rows that are resampled keep.
+    Each move is of a variable that is drawn anew. A walk of which only the size is seen, for
+    instance, has more modes than rows that are resampled keep.
     """
+    if not n_moves:
+        return rows
     position, height = rows, block.log_target(rows)
     names, n = list(columns), len(rows)
     sizes = np.array([columns[name].size for name in names])

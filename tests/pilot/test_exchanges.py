@@ -2,12 +2,14 @@
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
+from scipy import stats
 
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.loop.planning import block_for
 from pymc_logz.models.preparation import prepare
-from pymc_logz.pilot.exchanges import reordered
+from pymc_logz.pilot.exchanges import reflected, reordered
 from pymc_logz.runners.block import Block
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
@@ -44,6 +46,41 @@ def test_every_order_has_its_share() -> None:
     np.testing.assert_array_equal(after[:, 6], before[:, 6])
     densities = np.stack(block.densities(np.concatenate([before, after])))
     np.testing.assert_allclose(densities[:, N:], densities[:, :N], rtol=1e-9, atol=1e-9)
+
+
+TILT = np.array([0.4, -0.2, 0.0])
+"""Slopes of a density that would be the same for all signs."""
+
+
+def signed() -> tuple[Block, dict[str, np.ndarray], np.ndarray]:
+    """Three entries near one or minus one; columns by name; probability of a positive sign."""
+    with pm.Model() as model:
+        x = pm.Normal("x", 0.0, 10.0, shape=3)
+        pm.Potential("sizes", -0.5 * (((pt.abs(x) - 1) / 0.2) ** 2).sum() + (TILT * x).sum())
+    prepared = prepare(model, np.random.default_rng(0))
+    block = block_for(prepared, HaisSettings(), None)
+    grid = np.linspace(0, 3, 3001)
+    of_size = np.exp(-0.5 * ((grid - 1) / 0.2) ** 2 - 0.005 * grid**2)
+    positive, negative = (of_size @ np.exp(np.outer(grid, s * TILT)) for s in (1, -1))
+    return block, prepared.flat.columns_by_name, positive / (positive + negative)
+
+
+@pytest.mark.filterwarnings("ignore:the model has potentials")
+@pytest.mark.parametrize("always", [False, True], ids=["as it is", "broken"])
+def test_every_sign_has_its_probability(always: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches moves to other signs that are accepted whatever the density, as the broken ones."""
+    block, columns, probability = signed()
+    rng = np.random.default_rng(2)
+    rows = 1 + 0.05 * rng.normal(size=(4 * N, 3))
+    if always:
+        monkeypatch.setattr(Block, "log_target", lambda self, rows: np.zeros(len(rows)))
+    after = reflected(block, columns, rows, rng, 60)
+    np.testing.assert_array_equal(np.abs(after), np.abs(rows))
+    pattern = (after > 0) @ [4, 2, 1]
+    each = np.stack([1 - probability, probability])
+    expected = 4 * N * np.einsum("a,b,c->abc", *each.T).ravel()
+    chi2 = float(((np.bincount(pattern, minlength=8) - expected) ** 2 / expected).sum())
+    assert (stats.chi2(7).sf(chi2) < 1e-3) == always
 
 
 def test_entries_with_names_stay() -> None:
