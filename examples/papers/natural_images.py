@@ -61,7 +61,7 @@ SMALL = {
     "experts": (36, 54, 72, 144),
     "mcRBM": (36, 72, 144, 432),
     "updates": 6000,
-    "bilinear": (45, 98),  # 36 and the others
+    "bilinear": (45,),  # 36 and 9 latent variables
     "flow": 60,
     "rounds": 60,
     "moves": 3,

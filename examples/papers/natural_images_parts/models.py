@@ -164,7 +164,7 @@ def likelihood(
     if name == "bilinear":
         # its posteriors are out of reach of a pilot from the prior, or minutes away
         n_dims = M + parts["second"].shape[1]
-        n = max(DRAWS // 2, n_dims**2 // 4)  # a fit to fewer leaves weights that are uneven
+        n = max(DRAWS // 2, n_dims**2 // 3)  # a fit to fewer leaves weights that are uneven
         references = expectation.posterior_draws(parts, test, n, 1925)
     for seed, (x, reference) in enumerate(zip(test, references, strict=True)):
         pm.set_data({"x": x}, model)
