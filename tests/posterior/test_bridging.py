@@ -327,8 +327,7 @@ def test_estimates_that_disagree_are_told() -> None:
 
     def against(log_z: float, khat: float = 0.1, status: str = "ok", mcse: float = 0.04) -> int:
         first = LogZEstimate("bridge", 0.0, 0.03, 100.0, np.nan, "ok")
-        details = {"log_mean_weight": log_z}
-        other = LogZEstimate("importance", log_z, mcse, 100.0, khat, status, details)
+        other = LogZEstimate("importance", log_z, mcse, 100.0, khat, status)
         return len(disagreements(first, [other]))
 
     # by four errors, and by ten if it is lower and its tail heavier
