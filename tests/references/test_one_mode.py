@@ -12,7 +12,7 @@ from pymc_logz.loop.planning import block_for
 from pymc_logz.models.preparation import prepare
 from pymc_logz.references import nested
 from pymc_logz.references.blend import Target
-from pymc_logz.references.marginal_peaks import Start, highest_marginal, highest_peak
+from pymc_logz.references.marginal_peaks import Known, Start, highest_marginal, highest_peak
 
 
 def begun(model: pm.Model, seed: int) -> Start:
@@ -79,3 +79,10 @@ def test_the_width_of_a_peak_is_known_wherever_the_climb_begins() -> None:
         assert found is not None
         np.testing.assert_allclose(found.outer, peak.outer, atol=0.5 * peak.factor.max())
         np.testing.assert_allclose(found.factor, peak.factor, rtol=0.3)
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_the_nearest_of_settings_that_are_the_same(n: int) -> None:
+    """Catches an IndexError: in units of their spread all others are infinitely far away."""
+    known = Known(np.full((n, 2), 0.5), np.arange(n)[:, None])
+    assert known.nearest(np.array([[0.5, 0.5], [3.0, -1e9]])).shape == (2, 1)
