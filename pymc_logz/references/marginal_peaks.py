@@ -40,14 +40,12 @@ class Known:
         """The one at the nearest setting, for each of some settings; shape (K, n)."""
         if not outer.shape[1]:
             return np.tile(self.inner[0], (len(outer), 1))
-        with np.errstate(over="ignore"):
-            nearest = self._tree.query(outer / self._unit)[1]
-        # where all are the same, others are so many units away that none is the nearest
-        return self.inner[np.minimum(nearest, len(self.inner) - 1)]
+        return self.inner[self._tree.query(outer / self._unit)[1]]
 
     @cached_property
     def _unit(self) -> np.ndarray:
-        return spread_of(self.outer)
+        spread = self.outer.std(axis=0)
+        return np.where(spread > 0, spread, 1.0)
 
     @cached_property
     def _tree(self) -> KDTree:
