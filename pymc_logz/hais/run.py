@@ -239,7 +239,7 @@ class Chains:
         each = (forward * k + back * (k + settings.tune)) * block.cost_of_move
         if planned.blend is not None:
             each = planned.blend.tries
-        n = settings.chains * draws * each + 2 * AT_ONCE  # and checks
+        n = settings.chains * draws * each + 1.75 * AT_ONCE  # and of checks
         needs = self.call.needs(self.prepared, block.work, n)
         return report_count(text, total, "; ".join(settings.cheaper()), needs)
 

@@ -134,7 +134,7 @@ class Workers:
         hangs_here = self.hanging and isinstance(self._now, ThreadPoolExecutor)
         if self._pending and (hangs_here or isinstance(self._now, Threads)):
             # compiled code that runs on while Python ends crashes it; Ops that hang are left behind
-            end_calls(self._pending, 10.0)
+            end_calls(self._pending, 2.0 if self.hanging else 10.0)
         if self._now is not self._given:
             self._now.shutdown(wait=False, cancel_futures=True)
 

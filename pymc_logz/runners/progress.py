@@ -193,8 +193,9 @@ class TimeLeft:
         self._total, self._n = max(1, total), 0.0 if needs is None else needs.n
         self._clock, self._started = clock, -1.0
         self._done, self._lock = 0.0, threading.Lock()
-        to_come = 0.0 if needs is None else needs.n * needs.pace
-        self._said = says_time_left(what, to_come, self._n, cheaper)
+        self._said = needs is not None and says_time_left(
+            what, needs.n * needs.pace, needs.n, cheaper
+        )
 
     def __call__(self, n_done: float) -> None:
         """Count parts that are done; chains call it from threads of their own."""

@@ -195,8 +195,9 @@ def _needs(
     """Evaluations to come: of chains and checks, and of a climb and one round before them."""
     settings = call.settings
     on_the_way = (block.n_levels + 1) * settings.tune
-    n = settings.chains * (on_the_way + settings.n_kept) + to_warm_up * on_the_way
-    return call.needs(prepared, block.work, n * block.n_walkers * block.cost_of_move + 2 * AT_ONCE)
+    n_moves = settings.chains * (on_the_way + settings.n_kept) + to_warm_up * on_the_way
+    n = n_moves * block.n_walkers * block.cost_of_move + 1.75 * AT_ONCE
+    return call.needs(prepared, block.work, n)
 
 
 def run_chains(
