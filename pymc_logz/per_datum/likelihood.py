@@ -96,8 +96,8 @@ def marginal_log_likelihood(
         Who runs the batches, in place of threads of this process: any
         ``concurrent.futures.Executor``. It changes the wall time, never the result.
     cores
-        Batches that run at the same time. It changes the wall time, never the result. None runs as
-        many as there are processors.
+        Batches that run at the same time, and calls of an Op that says ``thread_safe = True``. It
+        changes the wall time, never the result. None runs as many as there are processors.
 
     Returns
     -------

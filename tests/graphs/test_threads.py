@@ -79,7 +79,9 @@ lz.sample_tempered(200, model=model, walkers=8, **given)
 """
 
 
-@pytest.mark.parametrize(("n_calls", "said"), [(0, "heard of .*hangs"), (12_000, "heard of 'chains")])
+@pytest.mark.parametrize(
+    ("n_calls", "said"), [(0, "heard of .*hangs"), (12_000, "heard of 'chains")]
+)
 def test_a_box_that_hangs_is_given_up_and_python_ends(n_calls, said):
     """Would catch a pilot that waits for ever, and a crash at the exit where chains were left."""
     command = [sys.executable, "-c", TIME_LIMIT, str(n_calls)]

@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -24,7 +23,6 @@ import pytensor.tensor as pt
 import pytest
 import xarray as xr
 from arviz_base import from_dict
-from pytensor.graph.basic import Apply
 from support.executors import PlainPickles, Sends
 from support.failing_ops import Fails
 from support.long_runs import METHODS, annealed, differing, model, numbers_of
@@ -169,31 +167,6 @@ def test_a_likelihood_that_raises_says_where_and_loses_nothing(
     assert 0 < lz.resume(path).share_done < 1
     found = run(executor=executor, checkpoint=path)
     assert differing(numbers_of(found), whole) == []
-
-
-class Locks(Fails):
-    """Has what no other process can be sent."""
-
-    def __init__(self) -> None:
-        super().__init__("nowhere", 0.0)
-        self.lock, self.n_calls = threading.Lock(), 0
-
-    def perform(self, node: Apply, inputs: Any, outputs: Any) -> None:
-        self.n_calls += 1
-        super().perform(node, inputs, outputs)
-
-
-def test_a_likelihood_that_cannot_be_sent_is_told_before_the_pilot() -> None:
-    """Would catch an error after minutes of work that does not say what it is about."""
-    op = Locks()
-    with pm.Model() as model:
-        pm.Potential("likelihood", -0.5 * op(pm.Normal("x", shape=2)))
-    with (
-        ProcessPoolExecutor(1, mp_context=get_context("spawn")) as executor,
-        pytest.raises(TypeError, match=r"Locks.*, an Op of the model, cannot be pickled .*threads"),
-    ):
-        lz.sample_hais(model=model, executor=executor, **GIVEN)
-    assert op.n_calls <= 1
 
 
 @needs_zarr
