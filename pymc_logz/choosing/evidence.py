@@ -17,6 +17,7 @@ from pymc_logz.choosing.second_opinion import (
 )
 from pymc_logz.estimators import importance_log_z
 from pymc_logz.graphs.functions import cheaply_compiled
+from pymc_logz.graphs.threads import calls_limited
 from pymc_logz.hais.directions import of_weights
 from pymc_logz.hais.results import exact_estimate
 from pymc_logz.hais.sampling import sample_hais
@@ -235,7 +236,10 @@ def _of_model(
         found = chosen_by(found, "hais", reason)
         if cross_check and not kwargs:
             found = with_another_route(found, model, how)
-    return with_second_opinion(found, model, how) if cross_check else found
+    if not cross_check:
+        return found
+    with calls_limited(kwargs.get("cores"), kwargs.get("time_limit")):
+        return with_second_opinion(found, model, how)
 
 
 def _without_unknowns(model: pm.Model) -> xr.DataTree:

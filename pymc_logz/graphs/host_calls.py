@@ -25,7 +25,7 @@ from pytensor.tensor.type import TensorType
 
 from pymc_logz.errors import logger
 from pymc_logz.graphs.functions import cheaply_compiled
-from pymc_logz.graphs.threads import AT_ONCE, FOR_MAIN, ONE_AT_A_TIME, n_processors
+from pymc_logz.graphs.threads import AT_ONCE, FOR_MAIN, ONE_AT_A_TIME
 
 KNOWN_PACKAGES = frozenset({"pytensor", "pymc", "pymc_extras", "pymc_logz"})
 """Packages whose operations backends know, or do not without being told."""
@@ -42,9 +42,9 @@ class HostCall(Op):
 
     Calls are made one at a time, whatever threads a run has, as few libraries allow more. An Op
     that says ``thread_safe = True`` is called for several rows at once, by as many threads as there
-    are processors. ``examples`` have a value of each input, to find the shapes of outputs with
-    where the Op does not declare them; ``core`` is the node of a single row, of an Op that takes
-    batches.
+    are processors, or as the run allows. ``examples`` have a value of each input, to find the
+    shapes of outputs with where the Op does not declare them; ``core`` is the node of a single row,
+    of an Op that takes batches.
     """
 
     __props__ = ("op",)
@@ -137,11 +137,10 @@ class HostCall(Op):
         if self._n_calls != 2 or seconds < 0.005:
             return
         safe = is_thread_safe(self.op)
-        at_once = n_processors() if safe else 1
+        at_once = AT_ONCE.n_at_once if safe else 1
         logger.info(
-            "One call of the Op %s takes %.2g s, so 10,000 evaluations take %.0f minutes on %d "
-            "core(s). A default call with a few parameters makes 10,000 to 30,000, almost "
-            "independently of draws and chains%s.",
+            "One call of the Op %s takes %.2g s, so 10,000 evaluations of a row take %.0f minutes, "
+            "on %d core(s)%s.",
             self.op,
             seconds,
             np.ceil(10_000 * seconds / at_once / 60),

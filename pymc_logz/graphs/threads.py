@@ -3,9 +3,11 @@
 import os
 import sys
 import threading
+import time
 import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Executor, Future, wait
+from contextlib import contextmanager
 from contextvars import copy_context
 from functools import cache
 from queue import SimpleQueue
@@ -15,6 +17,24 @@ from pymc_logz.errors import logger
 
 _under_way: dict[threading.Event, str] = {}
 """What is being called, by what ends it early."""
+_limits: list[tuple[float, float]] = []
+"""Calls at once, and seconds without an answer, that runs under way allow."""
+
+
+class UnansweredError(TimeoutError):
+    """Nothing was heard of a call for as long as a run allows."""
+
+
+@contextmanager
+def calls_limited(at_once: int | None, seconds: float | None) -> Iterator[None]:
+    """So many calls at a time, and seconds without an answer, are allowed; None is no limit."""
+    limit = at_once or float("inf"), seconds or float("inf")
+    # for all threads: those that call Ops are not those that a run was begun in
+    _limits.append(limit)
+    try:
+        yield
+    finally:
+        _limits.remove(limit)
 
 
 def n_processors() -> int:
@@ -60,13 +80,20 @@ class Threads(Executor):
 class Calls:
     """Calls of code that may hang, on so many threads.
 
-    An interrupt leaves behind what has not come to an end so many seconds later.
+    An interrupt leaves behind what has not come to an end so many seconds later. Code that has
+    endless ``patience`` may also take as long as it likes, whatever a run allows.
     """
 
     def __init__(self, n: int, patience: float = 1.0) -> None:
         self._n, self._patience = n, patience
         self._starting = threading.Lock()
-        self._threads: tuple[int, Threads] | None = None
+        self._threads: dict[tuple[int, int], Threads] = {}
+        self._heard = 0.0
+
+    @property
+    def n_at_once(self) -> int:
+        """On how many threads calls are made now."""
+        return int(min([self._n, *(at_once for at_once, _ in _limits)]))
 
     def each[Row, Found](
         self, what: str, function: Callable[[Row], Found], rows: Sequence[Row]
@@ -74,9 +101,10 @@ class Calls:
         """Values of a function for each of several rows.
 
         ``what`` the function calls is named where it hangs. A KeyboardInterrupt, or a RuntimeError
-        in threads that are not interrupted themselves, is raised while it is still computing.
+        in threads that are not interrupted themselves, is raised while it is still computing; so is
+        an UnansweredError if no thread has computed a value for as long as runs allow.
         """
-        threads = self._started()
+        n, threads = self._started()
         if threading.current_thread() in threads.threads:
             return [function(row) for row in rows]
         left, found, stop = iter(enumerate(rows)), list[Any](rows), threading.Event()
@@ -86,16 +114,20 @@ class Calls:
                 if stop.is_set():
                     return
                 found[i] = function(row)
+                self._heard = time.monotonic()
 
+        self._heard = time.monotonic()
         _under_way[stop] = what
         futures: list[Future] = []
         try:
-            for _ in rows[: self._n]:
+            for _ in rows[:n]:
                 futures += [threads.submit(copy_context().run, some)]
-            done = _waited(futures, stop)
-        except BaseException:
+            done = self._waited(futures, stop)
+        except BaseException as error:
+            # what waits for a call that is not answered hears of that by what is raised here
+            ended = [stop] if isinstance(error, UnansweredError) else _under_way
             try:
-                end_calls(futures, self._patience)
+                end_calls(futures, self._patience, ended)
             finally:  # also if there is another interrupt
                 if not all(future.done() for future in futures):
                     self._leave(threads, what)
@@ -107,40 +139,51 @@ class Calls:
             future.result()
         return found
 
-    def _started(self) -> Threads:
+    def _started(self) -> tuple[int, Threads]:
         with self._starting:
             # a process that was forked has none of the threads
-            if self._threads is None or self._threads[0] != os.getpid():
-                self._threads = os.getpid(), Threads(self._n)
-            return self._threads[1]
+            key = os.getpid(), (n := self.n_at_once)
+            if key not in self._threads:
+                self._threads[key] = Threads(n)
+            return n, self._threads[key]
+
+    def _waited(self, futures: Collection[Future], stop: threading.Event) -> set[Future]:
+        """Futures that are done: all, or one that failed among them."""
+        while not stop.is_set():
+            # in short waits: another thread may be told of the interrupt, which Python raises here
+            done, pending = wait(futures, 0.1, FIRST_EXCEPTION)
+            if not pending or any(future.exception() for future in done):
+                return done
+            seconds = min((seconds for _, seconds in _limits), default=float("inf"))
+            if time.monotonic() - self._heard > max(seconds, self._patience):
+                raise UnansweredError(
+                    f"nothing was heard of {_under_way[stop]} within time_limit={seconds:g} "
+                    "seconds: it hangs, or one call takes longer than that"
+                )
+        raise RuntimeError(f"interrupted while {_under_way[stop]} was computing")
 
     def _leave(self, threads: Threads, what: str) -> None:
         """Later calls have threads of their own."""
+        with self._starting:
+            others = {key: one for key, one in self._threads.items() if one is not threads}
+            is_left, self._threads = len(others) == len(self._threads), others
+        if is_left:
+            return
         logger.warning(
-            "Interrupted: %s has not finished; it stays on a separate thread and may run until "
-            "Python exits.",
+            "%s has not finished; it stays on a separate thread and may run until Python exits.",
             what,
         )
         threads.shutdown()
-        with self._starting:
-            if self._threads is not None and self._threads[1] is threads:
-                self._threads = None
 
 
-def _waited(futures: Collection[Future], stop: threading.Event) -> set[Future]:
-    """Futures that are done: all, or one that failed among them."""
-    while not stop.is_set():
-        # in short waits: another thread may be told of the interrupt, which Python raises in this
-        done, pending = wait(futures, 0.1, FIRST_EXCEPTION)
-        if not pending or any(future.exception() for future in done):
-            return done
-    raise RuntimeError(f"interrupted while {_under_way[stop]} was computing")
-
-
-def end_calls(futures: Collection[Future], seconds: float = float("inf")) -> None:
+def end_calls(
+    futures: Collection[Future],
+    seconds: float = float("inf"),
+    ended: Collection[threading.Event] = _under_way,
+) -> None:
     """End calls that are under way, and those that follow, until these futures are done."""
     while True:
-        for stop in list(_under_way):
+        for stop in list(ended):
             stop.set()
         if not wait(futures, 0.1).not_done or (seconds := seconds - 0.1) < 0:
             return

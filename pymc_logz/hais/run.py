@@ -29,10 +29,11 @@ from pymc_logz.loop.frozen import Planned
 from pymc_logz.loop.planning import plan_run
 from pymc_logz.models.density import lacks_gradient
 from pymc_logz.models.flat import unconstrain
+from pymc_logz.models.preparation import Prepared
 from pymc_logz.pilot.ladder import MAX_GROWTH
 from pymc_logz.references.blend import AT_ONCE
 from pymc_logz.references.reference import ERROR_FACTOR, REFERENCE_MCSE
-from pymc_logz.runners.anneal import Annealed, Plan, merge, of_rows
+from pymc_logz.runners.anneal import Annealed, merge, of_rows
 from pymc_logz.runners.progress import line, report_count
 from pymc_logz.runners.running import AnnealCourse, Running, anneal_all, finished, run_tasks
 from pymc_logz.seeds import spawn_generators
@@ -105,7 +106,7 @@ def run_subject(
         first, *others = (partial(plan, call) for plan in plans)
         planned = first()
         watch.end("tuning_time", block.work)
-        chains = Chains(call, target_rows)
+        chains = Chains(call, target_rows, subject.prepared)
         planned, forward = chains.twice(planned, others)
         directions = chains.both_ways(planned, forward)
     watch.end("sampling_time", block.work)
@@ -141,6 +142,8 @@ class Chains:
     call: Call[HaisSettings]
     target_rows: np.ndarray | None = None
     """Draws of the target that reverse rows start from, shape (n, d), if there are any."""
+    prepared: Prepared | None = None
+    """The model, if it is one whose evaluations are of interest."""
     before: list[LogZEstimate] = field(default_factory=list)
     """By runs whose weights were too uneven, after which all was planned anew."""
 
@@ -188,7 +191,8 @@ class Chains:
         runs: list[Annealed] = []
         n_next = draws
         while True:
-            report = self.report("Annealing", planned.plan, grows=bool(runs))
+            back = settings.direction == "both" and not runs
+            report = self.report("Annealing", planned, n_next, back=back, grows=bool(runs))
             more = run_chains(planned, generators, n_next, settings.running, report)
             interrupted = len(more) < len(generators)
             if not runs:
@@ -213,15 +217,32 @@ class Chains:
             # many
             n_next = int(np.clip(1.1 * wanted - n_now, 0.1 * n_now, 3 * n_now)) + 1
 
-    def report(self, what: str, plan: Plan, *, grows: bool = False) -> Any:
-        """A line of the progress bar for all chains; they may grow by these rows."""
-        settings, k = self.call.settings, plan.n_temperatures
+    def report(
+        self,
+        what: str,
+        planned: Planned,
+        draws: int,
+        *,
+        forward: bool = True,
+        back: bool = False,
+        grows: bool = False,
+    ) -> Any:
+        """A line of the progress bar for all chains; they may grow by these rows.
+
+        They go ``forward``, ``back``, or one after the other.
+        """
+        settings, block, k = self.call.settings, planned.block, planned.plan.n_temperatures
         more = f" to meet target_mcse={settings.target_mcse}" if grows else ""
         # at one temperature nothing is annealed: draws of the reference are weighted
         does = f"{what}{more}: {k} temperatures" if k > 1 else f"Weighting{more}"
         text = f"{does}, {settings.chains} chains"
         total = settings.chains * k
-        return report_count(text, total, "; ".join(settings.cheaper()))
+        each = (forward * k + back * (k + settings.tune)) * block.cost_of_move
+        if planned.blend is not None:
+            each = planned.blend.tries
+        n = settings.chains * draws * each + 1.75 * AT_ONCE  # and of checks
+        needs = self.call.needs(self.prepared, block.work, n)
+        return report_count(text, total, "; ".join(settings.cheaper()), needs)
 
     def both_ways(self, planned: Planned, forward: list[Annealed]) -> Directions:
         """Forward rows with those that go back, if they are asked for, and all that were added."""
@@ -239,7 +260,7 @@ class Chains:
                 )
         for draws in settings.more:
             generators = spawn_generators(self.call.rngs.run, settings.chains)
-            report, name = self.report("More particles", planned.plan), f"more-{draws}"
+            report, name = self.report("More particles", planned, draws), f"more-{draws}"
             more = run_chains(planned, generators, draws, settings.running, report, name)
             if len(more) < len(directions.forward):
                 break
@@ -269,7 +290,7 @@ class Chains:
             # shuffled before they are dealt out, as draws come in an order of their own
             dealt = np.resize(dealer.permutation(len(rows)), sum(sizes))
             starts = [rows[part] for part in np.split(dealt, np.cumsum(sizes)[:-1])]
-        report = self.report("Reverse", planned.plan)
+        report = self.report("Reverse", planned, max(sizes), forward=False, back=True)
         course, settings = AnnealCourse(planned.block, planned.plan.reverse()), self.call.settings
         return anneal_all(
             "reverse", course, starts, generators, settings.running, report, settings.tune

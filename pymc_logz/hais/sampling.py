@@ -92,7 +92,7 @@ def sample_hais(
         bit-for-bit the same result; see `pymc_logz.resume`.
     time_limit
         The run stops if no chain responds for this many seconds, for example because a likelihood
-        hangs. None waits.
+        hangs; before chains run, if a call of an Op of your own does not. None waits.
     max_memory
         Bytes, or text such as ``"2 GB"``, that the moves of all chains of a process may take at a
         time: particles are computed in portions. The model's data, the libraries and the draws come
@@ -101,8 +101,8 @@ def sample_hais(
         Whether to run one chain again in this process, and to warn if the results are not
         bit-for-bit the same.
     cores
-        Chains that run at the same time. It changes the wall time, never the result. None runs as
-        many as there are processors.
+        Chains that run at the same time, and calls of an Op that says ``thread_safe = True``. It
+        changes the wall time, never the result. None runs as many as there are processors.
     reference
         What the path starts from. ``"learned"`` fits a mixture of Student-t components to the
         particles that a pilot carried from the prior, with the prior as a small component, and

@@ -124,7 +124,7 @@ class Keeper:
         """
         if (kept := self.read(name)) is not None:
             rng.bit_generator.state = kept["generator"]
-            work.add(kept["work"])
+            work.recall(kept["work"])
             for count in kept["draws"]:
                 setattr(prior, count, kept["draws"][count])
             return kept["made"]

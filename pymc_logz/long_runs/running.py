@@ -1,6 +1,7 @@
 """Chains that are run by any executor, kept as they go, given up, or run twice and compared."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -24,8 +25,16 @@ from pymc_logz.long_runs.records import digest, encode, fields_of
 from pymc_logz.long_runs.workers import Answer, Part, Task, Workers, check_executor, n_workers
 from pymc_logz.models.context import is_model
 from pymc_logz.runners.arrays import leaves
-from pymc_logz.runners.moves_of_rows import Report, Work
-from pymc_logz.runners.running import Outcome, Running, generator_at, is_done, run_to_end, state_of
+from pymc_logz.runners.moves_of_rows import MovesOfRows, Report, Work
+from pymc_logz.runners.running import (
+    Course,
+    Outcome,
+    Running,
+    generator_at,
+    is_done,
+    run_to_end,
+    state_of,
+)
 from pymc_logz.seeds import random_generator
 
 SECONDS = 2.0
@@ -50,12 +59,8 @@ def begin_long_run(
 class LongRunning(Running):
     """Who runs the chains of a run, and what is kept of them on the way."""
 
-    executor: Any = None
-    """Any ``concurrent.futures.Executor``; None is threads of this process."""
     seed: Mapping[str, Any] | None = None
     """State of the generator that it is begun with, if it is kept."""
-    time_limit: float | None = None
-    """Seconds without an answer after which a run is given up."""
     check_reproducible: bool = False
     """Whether one chain is run again here, and compared."""
 
@@ -74,6 +79,10 @@ class LongRunning(Running):
         ``settings`` and ``of_what`` are as in `identity_of_call`, ``arrays`` what the run is given
         beside them: draws that reverse rows start from, say.
         """
+        check_executor(self.executor)  # again, as compiling may have loaded JAX
+        block = of_what[1]
+        if isinstance(self.executor, ProcessPoolExecutor) and isinstance(block, MovesOfRows):
+            Part(Course(block)).pickles  # noqa: B018
         if self.checkpoint is None:
             yield self
             return

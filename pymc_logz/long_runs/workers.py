@@ -10,17 +10,26 @@ import time
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    CancelledError,
+    Future,
+    ThreadPoolExecutor,
+    wait,
+)
 from concurrent.futures.process import ProcessPoolExecutor
 from dataclasses import replace
 from functools import cached_property, partial
+from itertools import filterfalse
 from typing import Any
 
 import numpy as np
+from pytensor.graph.op import Op
 
 from pymc_logz.errors import WorkersLostError, logger
 from pymc_logz.graphs.functions import Kept
-from pymc_logz.graphs.threads import Threads, end_calls, n_processors
+from pymc_logz.graphs.threads import Threads, UnansweredError, end_calls, n_processors
 from pymc_logz.models.cache import kept_for
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.prior import PriorDraws
@@ -97,6 +106,9 @@ class Workers:
                 error = _error_of(future)
                 if error is None:
                     yield name, future.result()
+                elif isinstance(error, UnansweredError):
+                    self.hanging = [name, *(other for other, _ in self._pending.values())]
+                    return
                 elif is_loss(error):
                     if n_losses == self.n_losses:  # else its pool is replaced already
                         self._replace_lost(error)
@@ -119,9 +131,10 @@ class Workers:
         if self.hanging and isinstance(self._now, ProcessPoolExecutor):
             for process in list((getattr(self._now, "_processes", None) or {}).values()):
                 process.kill()
-        if self._pending and isinstance(self._now, Threads) and not self.hanging:
-            # compiled code that runs on while Python ends crashes it; what hangs is left behind
-            end_calls(self._pending, 10.0)
+        hangs_here = self.hanging and isinstance(self._now, ThreadPoolExecutor)
+        if self._pending and (hangs_here or isinstance(self._now, Threads)):
+            # compiled code that runs on while Python ends crashes it; Ops that hang are left behind
+            end_calls(self._pending, 2.0 if self.hanging else 10.0)
         if self._now is not self._given:
             self._now.shutdown(wait=False, cancel_futures=True)
 
@@ -167,7 +180,7 @@ class Part:
         """The part as bytes, and those that it holds, which are not in there and come first."""
         import cloudpickle
 
-        thing, held = self.thing, dict[str, Part]()
+        thing, held, ops = self.thing, dict[str, Part](), list[Op]()
 
         class Pickler(cloudpickle.Pickler):
             def persistent_id(self, obj: Any) -> str | None:
@@ -185,12 +198,34 @@ class Part:
                     return _reduced_moves(obj)
                 if obj is not thing and isinstance(obj, FlatModel):
                     return _reduced_model(obj)
+                if isinstance(obj, Op):
+                    ops.append(obj)
                 return super().reducer_override(obj)
 
         file = io.BytesIO()
-        Pickler(file).dump(thing)
+        try:
+            Pickler(file).dump(thing)
+        except Exception as error:
+            for op in filterfalse(_can_be_pickled, reversed(ops)):  # it failed at the last ones
+                raise TypeError(
+                    f"executor= sends the model to other processes, and {op}, an Op of the model, "
+                    f"cannot be pickled ({error}); leave executor out, and threads of this process "
+                    "run the chains, or have the Op make what cannot be pickled when it is first "
+                    "called"
+                ) from error
+            raise
         pickles = {k: v for part in held.values() for k, v in part.pickles.items()}
         return {**pickles, self.token: file.getvalue()}
+
+
+def _can_be_pickled(thing: Any) -> bool:
+    import cloudpickle
+
+    try:
+        cloudpickle.dumps(thing)
+    except Exception:
+        return False
+    return True
 
 
 def _reduced_moves(moves: MovesOfRows) -> tuple[Any, ...]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import xarray as xr
 
+from pymc_logz.graphs.threads import calls_limited
 from pymc_logz.loop.frozen import Planned
 from pymc_logz.loop.planning import block_for
 from pymc_logz.models.context import model_labels
@@ -17,8 +18,8 @@ from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.blend import Target
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.moves_of_rows import Stopwatch
-from pymc_logz.runners.progress import line, progress_bar
+from pymc_logz.runners.moves_of_rows import Stopwatch, Work
+from pymc_logz.runners.progress import Evaluations, line, progress_bar
 from pymc_logz.seeds import Generators, generators_from
 from pymc_logz.trees.doubts import Doubt, prior_doubts
 from pymc_logz.trees.layout import data_datasets, run_attrs
@@ -78,6 +79,14 @@ class Call[S: RunSettings]:
     rngs: Generators
     compile_kwargs: Mapping[str, Any] | None = None
     watch: Stopwatch = field(default_factory=Stopwatch)
+
+    def needs(self, prepared: Prepared | None, work: Work, n: float) -> Evaluations | None:
+        """So many evaluations, at the pace of the pilot's; None of a model that runs no Python."""
+        if prepared is None or not prepared.flat.calls_host:
+            return None
+        # those of an executor are as fast as its workers
+        done = 0 if self.settings.running.executor is not None else work.done - work.n_recalled
+        return Evaluations(n, self.watch.seconds.get("tuning_time", 0.0) / done if done else 0.0)
 
     @contextmanager
     def kept(self, what: Any, block: Block, **arrays: np.ndarray | None) -> Iterator[Self]:
@@ -153,6 +162,7 @@ def begun[S: RunSettings](
     compile_kwargs: Mapping[str, Any] | None = None,
 ) -> Iterator[Call[S]]:
     """A call of these settings, by arguments of `pymc_logz.sample_hais`."""
-    rngs = generators_from(random_seed)
-    with progress_bar(progressbar):
+    rngs, running = generators_from(random_seed), settings.running
+    limited = calls_limited(running.calls_at_once, running.time_limit)
+    with progress_bar(progressbar), limited:
         yield Call(settings, rngs, compile_kwargs)

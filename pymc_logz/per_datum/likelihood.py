@@ -96,8 +96,8 @@ def marginal_log_likelihood(
         Who runs the batches, in place of threads of this process: any
         ``concurrent.futures.Executor``. It changes the wall time, never the result.
     cores
-        Batches that run at the same time. It changes the wall time, never the result. None runs as
-        many as there are processors.
+        Batches that run at the same time, and calls of an Op that says ``thread_safe = True``. It
+        changes the wall time, never the result. None runs as many as there are processors.
 
     Returns
     -------
@@ -193,7 +193,7 @@ def marginal_log_likelihood(
 
             plan: Plan = call.once("plan", made, prepared, block)
             call.watch.end("tuning_time", block.work)
-            results = run_batches(block, plan, batches, call)
+            results = run_batches(block, plan, batches, call, prepared)
     call.watch.end("sampling_time")
     return running.noted(collect(prepared, rows, block, plan, results, call))
 
@@ -282,12 +282,18 @@ class BatchJob(Job):
 
 
 def run_batches(
-    block: Block, plan: Plan, batches: list[np.ndarray], call: Call[HaisSettings]
+    block: Block,
+    plan: Plan,
+    batches: list[np.ndarray],
+    call: Call[HaisSettings],
+    prepared: Prepared | None = None,
 ) -> list[BatchResult | None]:
     """Anneal fresh particles for each batch, with a generator of its own; None if interrupted."""
     n_parts, k, settings = len(batches), plan.n_temperatures, call.settings
     line = f"Annealing: {k} temperature{'s' if k > 1 else ''}, {n_parts} batches"
-    report = report_count(line, n_parts * k, f"fewer draws than {settings.draws}")
+    n = sum(map(len, batches)) * settings.draws * k * block.cost_of_move
+    needs = call.needs(prepared, block.work, n)
+    report = report_count(line, n_parts * k, f"fewer draws than {settings.draws}", needs)
     generators, size = spawn_generators(call.rngs.run, n_parts), len(batches[0])
     names = [f"data-rows-{i * size}-to-{(i + 1) * size - 1}.chain-{i}" for i in range(n_parts)]
     course, results = AnnealCourse(block, plan), list[BatchResult | None]()

@@ -54,7 +54,7 @@ class Work:
     """
 
     def __init__(self) -> None:
-        self.done, self._lock = 0, threading.Lock()
+        self.done, self.n_recalled, self._lock = 0, 0, threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process counts for itself."""
@@ -64,6 +64,11 @@ class Work:
         """Count more of them."""
         with self._lock:
             self.done += n_evaluations
+
+    def recall(self, n_evaluations: int) -> None:
+        """Count what was done at another time, and kept."""
+        self.add(n_evaluations)
+        self.n_recalled += n_evaluations
 
     def record(self, kernel: Kernel, *ends: int) -> dict[str, int]:
         """Evaluations of the pilot, the run and checks after it; what was done at their ends."""

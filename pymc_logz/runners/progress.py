@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -140,10 +140,12 @@ def shown_pilot() -> Pilot | None:
     return shown.pilot
 
 
-def report_count(description: str, total: int | None, cheaper: str = "") -> Callable[[float], None]:
+def report_count(
+    description: str, total: int | None, cheaper: str = "", needs: "Evaluations | None" = None
+) -> Callable[[float], None]:
     """A line of the bar, told how much of the total was done, or of rounds; what is cheaper."""
     shown, n_rounds = _shown.get(), 0
-    time_left = TimeLeft(description, total or 0, cheaper)
+    time_left = TimeLeft(description, total or 0, cheaper, needs=needs)
     if shown is not None:
         task = shown.progress.add_task(description, completed=0, total=total)
 
@@ -161,8 +163,18 @@ def report_count(description: str, total: int | None, cheaper: str = "") -> Call
     return report
 
 
+class Evaluations(NamedTuple):
+    """Evaluations of a model that are to come, and the seconds of each, or 0 if nobody knows."""
+
+    n: float
+    pace: float
+
+
 class TimeLeft:
-    """Watches a run in ``total`` parts, and says what is ``cheaper`` if it will take long."""
+    """Watches a run in ``total`` parts, and says what is ``cheaper`` if it will take long.
+
+    It does so before the run where it is known what this ``needs``.
+    """
 
     long: ClassVar[float] = 30.0
     """Seconds to come from which on a sentence is due."""
@@ -170,11 +182,20 @@ class TimeLeft:
     """Seconds after which the speed of a run is known; a pilot moves rows of another number."""
 
     def __init__(
-        self, what: str, total: int, cheaper: str, clock: Callable[[], float] = time.monotonic
+        self,
+        what: str,
+        total: int,
+        cheaper: str,
+        clock: Callable[[], float] = time.monotonic,
+        needs: Evaluations | None = None,
     ) -> None:
         self.what, self.left, self.cheaper = what, float(total), cheaper
+        self._total, self._n = max(1, total), 0.0 if needs is None else needs.n
         self._clock, self._started = clock, -1.0
-        self._done, self._said, self._lock = 0.0, False, threading.Lock()
+        self._done, self._lock = 0.0, threading.Lock()
+        self._said = needs is not None and says_time_left(
+            what, needs.n * needs.pace, needs.n, cheaper
+        )
 
     def __call__(self, n_done: float) -> None:
         """Count parts that are done; chains call it from threads of their own."""
@@ -186,11 +207,20 @@ class TimeLeft:
                 return
             self._done += n_done
             seconds = now - self._started
-            to_come = seconds * self.left / self._done
-            if self._said or seconds < self.patience or to_come < self.long:
-                return
-            self._said = True
-        logger.info("%s: about %s to go. Cheaper: %s.", self.what, duration(to_come), self.cheaper)
+            if not self._said and seconds >= self.patience:
+                to_come, n = self.left / self._done * seconds, self.left / self._total * self._n
+                self._said = says_time_left(self.what, to_come, n, self.cheaper)
+
+
+def says_time_left(what: str, seconds: float, n_evaluations: float, cheaper: str) -> bool:
+    """Say how long something will take, if that is long, and how many evaluations, if any."""
+    if seconds < TimeLeft.long:
+        return False
+    n = f"{float(f'{n_evaluations:.2g}'):,.0f}"
+    what_for = f", for about {n} evaluations of the model" if n_evaluations else ""
+    text = "%s: about %s to go%s. Cheaper: %s."
+    logger.info(text, what, duration(seconds), what_for, cheaper)
+    return True
 
 
 def duration(seconds: float) -> str:

@@ -225,6 +225,12 @@ class Running:
     """Threads of this process run chains, and nothing is kept: more is in `long_runs.running`."""
 
     cores: int = 1
+    calls_at_once: int | None = None
+    """Calls of one Op that threads may make at a time; None is one for each processor."""
+    executor: Any = None
+    """Any ``concurrent.futures.Executor``; None is threads of this process."""
+    time_limit: float | None = None
+    """Seconds without an answer after which a run is given up."""
     max_memory: int | None = None
     """Bytes of a process that chains may take to compute moves."""
     keeper: Any = None
@@ -293,6 +299,7 @@ def running_for(
     cores: int | None = None,
 ) -> tuple[Running, Any]:
     """How chains are run, by arguments of `pymc_logz.sample_hais`; and a seed, maybe a kept one."""
+    how: dict[str, Any] = {"calls_at_once": cores, "max_memory": as_bytes(max_memory)}
     if cores is None:
         cores = min(chains, n_processors())
     elif executor is not None:
@@ -304,7 +311,7 @@ def running_for(
         check_integer(1, cores=cores)
     check_positive("seconds", one=True, time_limit=time_limit)
     check_flag(check_reproducible=check_reproducible)
-    how: dict[str, Any] = {"cores": cores, "max_memory": as_bytes(max_memory)}
+    how["cores"] = cores
     if not check_reproducible and (executor, checkpoint, time_limit) == (None,) * 3:
         return Running(**how), random_seed
     how |= {

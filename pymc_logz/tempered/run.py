@@ -18,10 +18,10 @@ from pymc_logz.loop.calls import Call, Subject, begun, ready
 from pymc_logz.loop.from_prior import look
 from pymc_logz.loop.frozen import Planned, fixed_plan, walk
 from pymc_logz.models.preparation import Prepared
-from pymc_logz.references.blend import Target
+from pymc_logz.references.blend import AT_ONCE, Target
 from pymc_logz.references.reference import Reference
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.progress import line, report_count
+from pymc_logz.runners.progress import Evaluations, line, report_count, says_time_left
 from pymc_logz.runners.running import state_of
 from pymc_logz.runners.temper import TemperBlock
 from pymc_logz.seeds import spawn_generators
@@ -60,7 +60,7 @@ def run_subject(
         planned = call.planned_once(subject, "levels", partial(place, call))
         frozen = warm_up(planned, call, subject.prepared)
         watch.end("tuning_time", frozen.block.work)
-        chains = run_chains(frozen, call)
+        chains = run_chains(frozen, call, subject.prepared)
     watch.end("sampling_time", frozen.block.work)
     with line("Estimating log Z of all temperatures"):
         found = measured(frozen, chains, call.settings)
@@ -117,6 +117,9 @@ def warm_up(
 
     def tuned() -> Rounds:
         ladder = make_ladder(plan, settings.log_prior(plan.betas))
+        if (needs := _needs(walking, call, prepared, to_warm_up=True)) is not None:
+            ways = "; ".join(settings.cheaper())
+            says_time_left("Warm-up and chains", needs.n * needs.pace, needs.n, ways)
         start = block.path.sample_reference(rng, n_walkers)
         walkers, log_z_hat = climb(walking, ladder, start, settings.tune, rng)
         return run_rounds(
@@ -182,7 +185,24 @@ def without_gaps(reference: Reference) -> Reference:
     )
 
 
-def run_chains(frozen: Frozen, call: Call[TemperedSettings]) -> Chains:
+def _needs(
+    block: TemperBlock,
+    call: Call[TemperedSettings],
+    prepared: Prepared | None,
+    *,
+    to_warm_up: bool = False,
+) -> Evaluations | None:
+    """Evaluations to come: of chains and checks, and of a climb and one round before them."""
+    settings = call.settings
+    on_the_way = (block.n_levels + 1) * settings.tune
+    n_moves = settings.chains * (on_the_way + settings.n_kept) + to_warm_up * on_the_way
+    n = n_moves * block.n_walkers * block.cost_of_move + 1.75 * AT_ONCE
+    return call.needs(prepared, block.work, n)
+
+
+def run_chains(
+    frozen: Frozen, call: Call[TemperedSettings], prepared: Prepared | None = None
+) -> Chains:
     """Walk in independent chains from fresh draws of the reference, one generator each."""
     block, settings = frozen.block, call.settings
     generators = spawn_generators(call.rngs.run, settings.chains)
@@ -195,7 +215,8 @@ def run_chains(frozen: Frozen, call: Call[TemperedSettings]) -> Chains:
     ]
     what = f"Tempering: {k} levels, {block.n_walkers} walkers, {settings.chains} chains"
     total = sum(job.n_total for job in jobs)
-    report = report_count(what, total, "; ".join(settings.cheaper()))
+    needs = _needs(block, call, prepared)
+    report = report_count(what, total, "; ".join(settings.cheaper()), needs)
     outcomes = settings.running.run("chains", course, jobs, report)
     return chains_of(outcomes, course, settings.n_kept)
 

@@ -1,16 +1,18 @@
 """Calls on threads of their own, of code that hangs, fails, or calls itself."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
+import time
 from subprocess import PIPE
 
 import numpy as np
 import pytest
 
-from pymc_logz.graphs.threads import Calls, Threads, end_calls
+from pymc_logz.graphs.threads import Calls, Threads, calls_limited, end_calls
 
 HANGS = """
 import ctypes, sys
@@ -52,6 +54,61 @@ def test_ctrl_c_ends_a_call_whose_box_hangs(backend):
     )
     assert "Fatal" not in said
     assert process.returncode in (1, 130, -signal.SIGINT)
+
+
+TIME_LIMIT = """
+import ctypes, sys
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pytensor.compile.ops import wrap_py
+import pymc_logz as lz
+
+n_calls = 0
+
+@wrap_py(itypes=[pt.dscalar], otypes=[pt.dscalar])
+def hangs(x):
+    global n_calls
+    n_calls += 1
+    while n_calls > int(sys.argv[1]):
+        ctypes.CDLL(None).sleep(3600)
+    return np.asarray(-x**2)
+
+with pm.Model() as model:
+    pm.Potential("likelihood", hangs(pm.Normal("x")))
+given = {"betas": [0, 0.5, 1], "time_limit": 2.0, "random_seed": 1, "progressbar": False}
+lz.sample_tempered(200, model=model, walkers=8, **given)
+"""
+
+
+@pytest.mark.parametrize(
+    ("n_calls", "said"), [(0, "heard of .*hangs"), (12_000, "heard of 'chains")]
+)
+def test_a_box_that_hangs_is_given_up_and_python_ends(n_calls, said):
+    """Would catch a pilot that waits for ever, and a crash at the exit where chains were left."""
+    command = [sys.executable, "-c", TIME_LIMIT, str(n_calls)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert re.search(rf"(Unanswered|Timeout)Error: nothing was {said}", ended.stderr)
+    assert "Fatal" not in ended.stderr
+    assert ended.returncode == 1
+
+
+def test_a_call_that_takes_too_long_ends_alone():
+    """Would catch a limit that counts calls that wait for their turn, or that ends other calls."""
+    calls, never, waits = Calls(1, patience=0.1), threading.Event(), Calls(1, patience=0.1)
+    with calls_limited(None, 0.5):
+        chains = Threads(2)
+        slow = [chains.submit(calls.each, "a box", time.sleep, [0.2] * 4) for _ in range(2)]
+        for chain in slow:
+            chain.result()
+        other = chains.submit(waits.each, "another box", lambda i: time.sleep(0.3), range(5))
+        with pytest.raises(TimeoutError, match=r"heard of a box within time_limit=0\.5 seconds"):
+            calls.each("a box", lambda _: never.wait(), [None])
+        assert other.result() == [None] * 5
+    with pytest.raises(TimeoutError), calls_limited(2, 5.0), calls_limited(None, 0.2):
+        calls.each("a box", lambda _: never.wait(), [None])
+    assert calls.each("a box", lambda x: x + 1, [1, 2]) == [2, 3]
+    never.set()
 
 
 def test_what_hangs_in_a_thread_of_a_chain_is_ended_from_outside():

@@ -78,7 +78,7 @@ def test_given_draws_are_dealt_out_to_all_chains(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(hais, "anneal_all", lambda name, course, starts, *_: starts)
     rng = np.random.default_rng(1)
     plan = SimpleNamespace(reverse=lambda: None, n_temperatures=1)
-    planned = Planned(None, plan, ASKED_FOR)
+    planned = Planned(SimpleNamespace(cost_of_move=1, work=None), plan, ASKED_FOR)
     forward = [SimpleNamespace(log_weight=np.zeros(n)) for n in (3, 5)]
     settings = HaisSettings(chains=2, tune=1)
     call = Call(settings, Generators(rng, rng, rng))

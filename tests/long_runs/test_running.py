@@ -265,6 +265,14 @@ def test_executors_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     fork = ProcessPoolExecutor(1, mp_context=get_context("fork"))
     with fork, pytest.raises(ValueError, match=r"forks.*mp_context=.*spawn"):
         LongRunning(executor=fork)
+    monkeypatch.delitem(workers.sys.modules, "jax")
+    with ProcessPoolExecutor(1, mp_context=get_context("fork")) as fork:
+        before_jax = LongRunning(executor=fork)
+        with before_jax.kept({}, None, None):
+            pass
+        monkeypatch.setitem(workers.sys.modules, "jax", object())  # compiling loads it
+        with pytest.raises(ValueError, match="forks"), before_jax.kept({}, None, None):
+            pass
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as spawn:
         LongRunning(executor=spawn)
     with pytest.raises(ValueError, match="cores=2 has no effect here"):

@@ -16,6 +16,7 @@ from pymc_logz import bridge_sampling, sample_hais, sample_tempered
 from pymc_logz.kernels import Hamiltonian
 from pymc_logz.runners.progress import (
     BAR_LENGTH,
+    Evaluations,
     Pilot,
     TimeLeft,
     duration,
@@ -183,6 +184,25 @@ def test_a_long_run_says_once_how_long_it_takes() -> None:
 def test_a_short_run_says_nothing(seconds: float, total: int) -> None:
     """Catches an alarm for runs of less than half a minute."""
     assert set(watched(seconds, total)) == {""}
+
+
+@pytest.mark.parametrize("pace", [1e-3, 0.0])
+def test_evaluations_are_told_beforehand_or_once_their_pace_is_known(
+    pace: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Catches minutes of a black box before a word, and a number of all where some are left."""
+    caplog.set_level(logging.INFO, "pymc.pymc_logz")
+    clock = Clock()
+    watch = TimeLeft("Annealing", 200, "fewer draws", clock, Evaluations(720_123, pace))
+    said = "Annealing: about 12 minutes to go, for about 720,000 evaluations of the model. "
+    assert caplog.messages == ([said + "Cheaper: fewer draws."] if pace else [])
+    for _ in range(100):
+        watch(1)
+        clock.now += 0.4
+    if not pace:
+        [said] = caplog.messages
+        assert "a minute to go, for about 690,000 evaluations of the model." in said
+    assert len(caplog.messages) == 1
 
 
 def test_durations() -> None:
