@@ -32,13 +32,14 @@ from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.math import Sum
 from scipy.special import logsumexp, softmax
 
-from pymc_logz.discrete.elimination import NUMERIC, SYMBOLIC, Ops, drawn_back, eliminated
+from pymc_logz.discrete.elimination import LOWEST, NUMERIC, SYMBOLIC, Ops, drawn_back, eliminated
 from pymc_logz.discrete.independence import NONE, data_that_decide
 from pymc_logz.discrete.plan import SumPlan, independent_plan, numbered, sum_plan
 from pymc_logz.graphs.functions import Kept, cheaply_compiled
+from pymc_logz.graphs.host_calls import with_host_calls
 from pymc_logz.models.cache import kept_for
 from pymc_logz.models.data_inputs import DataInputs, starting_point, with_data_inputs
-from pymc_logz.models.discrete import is_discrete, split_row
+from pymc_logz.models.discrete import is_discrete, joined, split_row
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.preparation import NotSummed
 from pymc_logz.models.prior import PriorDraws
@@ -232,8 +233,10 @@ class InPieces:
         others, alone = plan.columns
         for row, target in zip(rows, full, strict=True):
             of_point, tables = _eliminated(plan, self.at(row), NUMERIC, with_ratio=True)
-            # where no value has a likelihood, as at a row that is to be shown, any one is as good
-            of_point = of_point if np.max(of_point) > -np.inf else np.zeros(len(of_point))
+            # where none has a likelihood, or an infinite one, as at a row that is to be shown, any
+            # one is as good
+            most = np.max(of_point)
+            of_point = of_point if np.isfinite(most) else np.where(of_point == most, 0, LOWEST)
             c = int(rng.choice(len(of_point), p=softmax(of_point)))
             chosen = drawn_back(plan.rounds, tables, c, rng)
             target[others] = plan.points[c]
@@ -257,10 +260,12 @@ def _in_pieces(
         plan = plan_of(both)
         if isinstance(plan, NotSummed):
             return plan
-        parts = split_row(row, given, starting_point(model))
+        start = starting_point(model)
+        parts = split_row(row, given, start)
         sums = sums_of(parts, pieces, plan)
         outputs = [*sums[0], *sums[1], *others_of(pieces, parts)]
         outputs = [part.astype(row.dtype) for part in outputs]
+        outputs = with_host_calls(outputs, {row: joined(start, given, row.dtype)})
         made, data = with_data_inputs(outputs, kept)
     except (NotImplementedError, ValueError, TypeError) as error:
         return NotSummed(f"its graph is not understood ({str(error)[:100]})")

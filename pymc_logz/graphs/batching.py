@@ -32,7 +32,8 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.arguments import check_choice
 from pymc_logz.graphs.functions import compile_kwargs_for, function_for, one_at_a_time
-from pymc_logz.graphs.host_calls import HostCall, calls_host, jax_host_call
+from pymc_logz.graphs.host_calls import HostCall, calls_host
+from pymc_logz.graphs.jax_calls import jax_host_call
 
 REWRITTEN = (Dot, ARange, Alloc, IncSubtensor, AdvancedIncSubtensor)
 """Operations that PyTensor or a backend rewrites from a Blockwise into a batched form."""

@@ -25,7 +25,8 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_logz.errors import logger
 from pymc_logz.graphs.batching import teach_row_maps
 from pymc_logz.graphs.functions import compile_kwargs_for, function_for, mode_for, one_at_a_time
-from pymc_logz.graphs.host_calls import calls_host, with_original_exception
+from pymc_logz.graphs.host_calls import calls_host
+from pymc_logz.graphs.jax_calls import with_original_exception
 from pymc_logz.graphs.numpy_linker import numpy_mode, suits_numpy
 from pymc_logz.graphs.threads import silence_fork_warnings
 

@@ -13,6 +13,7 @@ import pytensor.tensor as pt
 from pytensor.gradient import NullTypeGradError
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors, applys_between
+from pytensor.graph.utils import MethodNotDefined
 from pytensor.tensor.exceptions import NotScalarConstantError
 from pytensor.tensor.subtensor import Subtensor, get_constant_idx
 from pytensor.tensor.variable import TensorVariable
@@ -20,6 +21,8 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_logz.errors import ModelError
 from pymc_logz.graphs.host_calls import is_box_without_gradient
 
+NO_GRADIENT = NotImplementedError, NullTypeGradError, MethodNotDefined
+"""What PyTensor raises where an operation has no gradient."""
 Part = tuple[int, int, TensorVariable]
 """First entry, end and variable of a slice, or of a single entry, of a vector."""
 
@@ -29,7 +32,7 @@ def needs_gradients(instead: str) -> Iterator[None]:
     """Raise a `ModelError` with what does without, where there is no gradient."""
     try:
         yield
-    except (NotImplementedError, NullTypeGradError) as error:
+    except NO_GRADIENT as error:
         raise ModelError(
             f"the model has no gradient ({str(error)[:200]}), which this kernel follows; use one "
             f"that needs none: {instead}"
@@ -45,7 +48,7 @@ def gradients_of(
 
     Where only the entries of some ``columns`` are wanted, black boxes without a gradient are taken
     for constants, unless they depend on these; other entries are then of no use. Where there is no
-    gradient, PyTensor raises a NotImplementedError or a NullTypeGradError.
+    gradient, PyTensor raises one of `NO_GRADIENT`.
     """
     parts = _disjoint_parts(values, point)
     inputs = [variable.type() for *_, variable in parts]

@@ -5,27 +5,29 @@ every backend can call: JAX by one callback for all rows of a batch, the others 
 raises is handed on as it was.
 """
 
-import itertools
-import logging
-import re
 import sys
-import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
+from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.ops import FromFunctionOp
-from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.op import HasMultipleInnerGraph, Op, _NoPythonOp
-from pytensor.graph.replace import _vectorize_node
+from pytensor.graph.replace import _vectorize_node, vectorize_graph
 from pytensor.graph.traversal import toposort
+from pytensor.scalar.basic import ScalarOp
+from pytensor.tensor.blockwise import Blockwise
+from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.type import TensorType
 
 from pymc_logz.errors import logger
 from pymc_logz.graphs.functions import cheaply_compiled
-from pymc_logz.graphs.threads import AT_ONCE, FOR_MAIN, ONE_AT_A_TIME
+from pymc_logz.graphs.inner_graphs import inner_graph, ops_of, ops_within, values_within
+from pymc_logz.graphs.threads import AT_ONCE, ONE_AT_A_TIME
 
 KNOWN_PACKAGES = frozenset({"pytensor", "pymc", "pymc_extras", "pymc_logz"})
 """Packages whose operations backends know, or do not without being told."""
@@ -35,6 +37,7 @@ DISPATCHES = {
 }
 """Where a user may have told a backend how to compute an Op of their own."""
 Shape = tuple[int, ...]
+OpenShape = tuple[int | None, ...]
 
 
 class HostCall(Op):
@@ -79,6 +82,8 @@ class HostCall(Op):
         self, inputs: Sequence[Variable], outputs: Sequence[Variable], cotangents: Sequence[Any]
     ) -> list[Variable]:
         """The Op's own, whose operations may be black boxes too."""
+        if not has_gradient(self.op):
+            raise NotImplementedError(f"pullback not implemented for {self.op}")
         own = self.own_node(outputs[0].owner)
         found = self.op.pullback(inputs, own.outputs, cotangents)
         known = [*inputs, *own.outputs, *cotangents]
@@ -89,7 +94,8 @@ class HostCall(Op):
                 values = [*self.examples, *called, *map(np.ones_like, called)]
         tensors = [var for var in found if isinstance(var.type, TensorType)]
         by_call = dict(zip(own.outputs, outputs, strict=True))
-        examples = dict(zip(known, values, strict=False))
+        pairs = zip(known, values, strict=False)
+        examples = {var: value for var, value in pairs if not isinstance(var, Constant)}
         made = iter(with_host_calls(tensors, examples, known, by_call))
         return [next(made) if isinstance(var.type, TensorType) else var for var in found]
 
@@ -112,7 +118,9 @@ class HostCall(Op):
         """Outputs as arrays of the types that the Op declares; a ValueError if of other shapes."""
         return self._called_for_each(node, [inputs])[0]
 
-    def _called(self, node: Apply, inputs: Sequence[Any]) -> list[np.ndarray]:
+    def _called(
+        self, node: Apply, inputs: Sequence[Any], shapes: Sequence[OpenShape]
+    ) -> list[np.ndarray]:
         # copies, since an Op may write into its inputs, and those of JAX are read-only
         given = zip(inputs, node.inputs, strict=True)
         arrays = [np.array(value, dtype=var.type.dtype) for value, var in given]
@@ -121,11 +129,14 @@ class HostCall(Op):
             started = time.perf_counter()
             self.op.perform(self.own_node(node), arrays, storage)
             self._log_duration(time.perf_counter() - started)
-        except Exception as error:
-            error.add_note(f"raised by {self.op}, an Op of the model, at {list(inputs)}")
+        except StopIteration as error:  # would end the loop that it gets to
+            raise RuntimeError(
+                f"{self.op}, an Op of the model, raised {error!r} at {list(inputs)}"
+            ) from error
+        except BaseException as error:
+            with suppress(Exception):  # of the user's own methods, which would hide the first one
+                error.add_note(f"raised by {self.op}, an Op of the model, at {list(inputs)}")
             raise
-        seen = self._shapes and self._shapes.get(tuple(array.shape for array in arrays))
-        shapes = seen or [out.type.shape for out in node.outputs]
         return [
             self._checked(value, out.type.dtype, shape)
             for (value,), out, shape in zip(storage, node.outputs, shapes, strict=True)
@@ -150,7 +161,12 @@ class HostCall(Op):
 
     def _checked(self, value: Any, dtype: str, shape: Sequence[int | None]) -> np.ndarray:
         """A value as an array, if it has the shape and kind of numbers that were declared."""
-        array = np.array(value)  # a copy, of what may be read-only, or overwritten by the next call
+        try:
+            array = np.array(value)  # a copy, of what the next call may overwrite
+        except Exception as error:
+            raise ValueError(
+                f"{self.op}, an Op of the model, computed what NumPy makes no array of ({error})"
+            ) from error
         fits = len(shape) == array.ndim and all(
             want in (None, n) for want, n in zip(shape, array.shape, strict=True)
         )
@@ -169,25 +185,31 @@ class HostCall(Op):
         return array.astype(dtype, copy=False)
 
     def output_shapes(self, node: Apply, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
-        """Shapes of the outputs for inputs of these shapes; by a call where nothing says them."""
+        """Shapes of the outputs for inputs of these shapes."""
+        found = self._expected(node, shapes)
+        if any(None in shape for shape in found):
+            raise NotImplementedError(
+                f"{self.op} does not say what shape it computes: declare it, as in "
+                'otypes=[pt.TensorType("float64", shape=(10,))]'
+            )
+        return found  # type: ignore[return-value]
+
+    def _expected(self, node: Apply, shapes: tuple[Shape, ...]) -> tuple[OpenShape, ...]:
+        """The same, by a call where nothing says them; None where it cannot be made."""
         if self.core is not None:
             core: Any = self.core.op
             pairs = zip(shapes, self.core.inputs, strict=True)
             cuts = [(shape, len(shape) - var.type.ndim) for shape, var in pairs]
             lead = np.broadcast_shapes(*(shape[:n] for shape, n in cuts))
             single = tuple(shape[n:] for shape, n in cuts)
-            return tuple((*lead, *shape) for shape in core.output_shapes(self.core, single))
+            return tuple((*lead, *shape) for shape in core._expected(self.core, single))
         declared = tuple(out.type.shape for out in node.outputs)
-        if not any(None in shape for shape in declared):
+        if self.examples is None or not any(None in shape for shape in declared):
             return declared
         if shapes not in self._shapes:
-            if self.examples is None:
-                raise NotImplementedError(
-                    f"{self.op} does not say what shape it computes: declare it, as in "
-                    'otypes=[pt.TensorType("float64", shape=(10,))]'
-                )
             inputs = list(map(np.resize, self.examples, shapes))
-            self._shapes[shapes] = tuple(out.shape for out in self.called(node, inputs))
+            [found] = self._calls(node, [inputs], declared)
+            self._shapes[shapes] = tuple(out.shape for out in found)
         return self._shapes[shapes]
 
     def called_for_rows(self, node: Apply, *batches: Any) -> tuple[np.ndarray, ...]:
@@ -216,9 +238,17 @@ class HostCall(Op):
     def _called_for_each(
         self, node: Apply, rows: Sequence[Sequence[Any]]
     ) -> list[list[np.ndarray]]:
+        shapes: tuple[OpenShape, ...] = tuple(out.type.shape for out in node.outputs)
+        with suppress(Exception):  # an Op need not compute what it is called with to find shapes
+            shapes = self._expected(node, tuple(map(np.shape, rows[0])))
+        return self._calls(node, rows, shapes)
+
+    def _calls(
+        self, node: Apply, rows: Sequence[Sequence[Any]], shapes: tuple[OpenShape, ...]
+    ) -> list[list[np.ndarray]]:
         calls = AT_ONCE if is_thread_safe(self.op) else ONE_AT_A_TIME
         what = f"{self.op}, an Op of the model,"
-        return calls.each(what, lambda row: self._called(node, row), rows)
+        return calls.each(what, lambda row: self._called(node, row, shapes), rows)
 
 
 def is_thread_safe(op: Op) -> bool:
@@ -226,33 +256,46 @@ def is_thread_safe(op: Op) -> bool:
     return bool(getattr(op, "thread_safe", False))
 
 
+def _own(op: Op) -> tuple[Any, Any]:
+    """What computes an operation, entry by entry if so, and PyTensor's class of all such."""
+    return (op.scalar_op, ScalarOp) if isinstance(op, Elemwise) else (op, Op)
+
+
 def has_gradient(op: Op) -> bool:
     """Whether an Op has a gradient of its own, by whichever of PyTensor's names."""
+    own, base = _own(op)
     names = "pullback", "L_op", "grad"
-    return any(getattr(type(op), name) is not getattr(Op, name) for name in names)
+    return any(getattr(type(own), name) is not getattr(base, name) for name in names)
 
 
 def is_box_without_gradient(node: Apply) -> bool:
-    """Whether a node is a black box without a gradient."""
-    op = getattr(node.op, "core_op", node.op)
-    return isinstance(op, HostCall) and not has_gradient(op.op)
+    """Whether a node is, or has within it, a black box without a gradient."""
+    return any(isinstance(op, HostCall) and not has_gradient(op.op) for op in ops_of(node.op))
+
+
+def _is_foreign(op: Op) -> bool:
+    """Whether an operation is computed in Python, and no backend was told how else."""
+    if isinstance(op, HostCall | HasMultipleInnerGraph | _NoPythonOp):
+        return False
+    own, base = _own(op)
+    kind = type(own)
+    known = kind.__module__.split(".")[0] in KNOWN_PACKAGES
+    if known and not isinstance(op, FromFunctionOp):
+        return False
+    if base is ScalarOp and (kind.impl is ScalarOp.impl or getattr(own, "nfunc_spec", None)):
+        return False  # it is written in C, or NumPy has it
+    for module, name in DISPATCHES.items():  # what was not imported was told nothing
+        dispatch = getattr(sys.modules.get(module), name, None)
+        if dispatch is not None and dispatch.dispatch(kind) is not dispatch.dispatch(base):
+            return False
+    return True
 
 
 def is_foreign(node: Apply) -> bool:
     """Whether a node computes arrays in Python, and no backend was told how else."""
-    op = node.op
-    if isinstance(op, HostCall | HasMultipleInnerGraph | _NoPythonOp):
-        return False
-    known = type(op).__module__.split(".")[0] in KNOWN_PACKAGES
-    if known and not isinstance(op, FromFunctionOp):
-        return False
-    if not all(isinstance(var.type, TensorType) for var in (*node.inputs, *node.outputs)):
-        return False
-    for module, name in DISPATCHES.items():  # what was not imported was told nothing
-        dispatch = getattr(sys.modules.get(module), name, None)
-        if dispatch is not None and dispatch.dispatch(type(op)) is not dispatch.dispatch(object):
-            return False
-    return bool(node.inputs)
+    both = *node.inputs, *node.outputs
+    of_arrays = bool(node.inputs) and all(isinstance(var.type, TensorType) for var in both)
+    return of_arrays and _is_foreign(node.op)
 
 
 def with_host_calls(
@@ -265,18 +308,59 @@ def with_host_calls(
     # values of the inputs are there to find shapes with
     made: dict[Variable, Variable] = dict(replaced or {})
     for node in toposort(outputs, blockers=inputs):
-        given = [made.get(var, var) for var in node.inputs]
+        op, given = node.op, [made.get(var, var) for var in node.inputs]
         if is_foreign(node):
             is_open = any(None in var.type.shape for var in node.outputs)
-            wanted = is_open or has_gradient(node.op)
-            examples = _examples(node, values) if wanted else None
-            new = Apply(HostCall(node.op, examples), given, [v.type() for v in node.outputs])
+            new = _called(op, node, given, values, is_open or has_gradient(op))
+        elif _has_foreign_within(op):
+            if isinstance(op, OpFromGraph) and not _has_own_gradient(op):
+                ends = [*inputs, *node.inputs]
+                new = with_host_calls(op.fgraph.bind(node.inputs), values, ends, made)
+            else:
+                new = _with_calls_within(node, given, values)
         elif given != node.inputs:
-            new = node.clone_with_new_inputs(given)
+            new = node.clone_with_new_inputs(given).outputs
         else:
             continue
-        made.update(zip(node.outputs, new.outputs, strict=True))
+        made.update(zip(node.outputs, new, strict=True))
     return [made.get(var, var) for var in outputs]
+
+
+def _called(
+    op: Op, node: Apply, given: list[Variable], values: Mapping[Variable, Any], with_examples: bool
+) -> list[Variable]:
+    """Outputs of a node, of which an Op that computes them is called."""
+    examples = _examples(node, values) if with_examples else None
+    return Apply(HostCall(op, examples), given, [var.type() for var in node.outputs]).outputs
+
+
+def _has_foreign_within(op: Op) -> bool:
+    within = any(_is_foreign(one) for one in ops_of(op) if one is not op)
+    return within and (isinstance(op, Blockwise) or hasattr(op, "clone_with_inner_graph"))
+
+
+def _has_own_gradient(op: OpFromGraph) -> bool:
+    return bool(op.pullback_overrides) or type(op).pullback is not OpFromGraph.pullback
+
+
+def _with_calls_within(
+    node: Apply, given: list[Variable], values: Mapping[Variable, Any]
+) -> list[Variable]:
+    """Outputs of a node that has other nodes within it, for some of which there are calls."""
+    op: Any = node.op
+    inputs, outputs = inner_graph(node)
+    examples = _examples(node, values)
+    known: dict[Variable, Any] = {}
+    with suppress(IndexError):  # of no rows, or times, there is no first one
+        if examples is not None:
+            known = dict(zip(inputs, values_within(node, inputs, examples), strict=True))
+    called = with_host_calls(outputs, known, inputs)
+    if isinstance(op, Blockwise):
+        return vectorize_graph(called, dict(zip(inputs, given, strict=True)))
+    new = op.clone_with_inner_graph(FunctionGraph(inputs, called, clone=False))
+    if isinstance(op, OpFromGraph):
+        return _called(new, node, given, values, with_examples=True)
+    return Apply(new, given, [var.type() for var in node.outputs]).outputs
 
 
 def _examples(node: Apply, values: Mapping[Variable, Any]) -> list[np.ndarray] | None:
@@ -290,16 +374,7 @@ def _examples(node: Apply, values: Mapping[Variable, Any]) -> list[np.ndarray] |
 
 def calls_host(outputs: Sequence[Variable]) -> bool:
     """Whether graphs have a `HostCall`, in inner graphs too."""
-    return any(map(_is_host, toposort(outputs)))
-
-
-def _is_host(node: Apply) -> bool:
-    op: Any = node.op
-    inner = list(op.inner_graphs.values()) if isinstance(op, HasMultipleInnerGraph) else []
-    graph = getattr(op, "fgraph", None)  # as of a RowMap
-    graphs = [*inner, *([] if graph is None else [graph])]
-    at_core = isinstance(getattr(op, "core_op", None), HostCall)
-    return isinstance(op, HostCall) or at_core or any(calls_host(g.outputs) for g in graphs)
+    return any(isinstance(op, HostCall) for op in ops_within(outputs))
 
 
 @_vectorize_node.register(HostCall)
@@ -312,64 +387,3 @@ def _vectorized(op: HostCall, node: Apply, *batched: Variable) -> Any:
     [whole] = [made] if isinstance(made, Apply) else {out.owner for out in made}
     types = [out.type() for out in whole.outputs]
     return Apply(HostCall(whole.op, core=node), whole.inputs, types)
-
-
-_tokens = itertools.count()
-_exceptions: dict[str, Exception] = {}
-
-
-def jax_host_call(op: HostCall, node: Apply, **_: Any) -> Callable:
-    """A function of JAX's that calls an Op in Python, once for all rows that it is mapped over."""
-    import jax
-
-    def call(*args: Any) -> Any:
-        shapes = op.output_shapes(node, tuple(arg.shape for arg in map(jax.numpy.asarray, args)))
-        types = [
-            jax.ShapeDtypeStruct(shape, out.type.dtype)
-            for shape, out in zip(shapes, node.outputs, strict=True)
-        ]
-
-        def of_rows(*batches: Any) -> tuple[np.ndarray, ...]:
-            try:
-                return op.called_for_rows(node, *batches)
-            except Exception as error:
-                name = f"pymc_logz call {next(_tokens)} of an Op failed"
-                _exceptions[name] = error
-                raise _Token(name) from error
-
-        found = jax.pure_callback(of_rows, tuple(types), *args, vmap_method="expand_dims")
-        return found[0] if len(types) == 1 else found
-
-    return call
-
-
-class _Token(RuntimeError):
-    """Stands for what an Op raised, of which JAX hands on no more than text."""
-
-
-# what will be raised where the run is, JAX need not print
-logging.getLogger("jax._src.callback").addFilter(
-    lambda record: record.exc_info is None or not isinstance(record.exc_info[1], _Token)
-)
-
-
-def with_original_exception(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of JAX's that waits for its results, and raises what an Op raised, as it was."""
-    import jax
-
-    def waited(values: tuple[Any, ...]) -> Any:
-        return jax.block_until_ready(function(*values))
-
-    def call(*values: Any) -> Any:
-        try:
-            if threading.current_thread() is threading.main_thread():
-                return FOR_MAIN.each("compiled code", waited, [values])[0]
-            return waited(values)
-        except Exception as error:  # of several classes, as it fails at once or in the background
-            name = re.search(r"pymc_logz call \d+ of an Op failed", str(error))
-            raised = None if name is None else _exceptions.pop(name.group(), None)
-            if raised is None:
-                raise
-            raise raised from None
-
-    return call

@@ -157,7 +157,7 @@ class Calls:
             seconds = min((seconds for _, seconds in _limits), default=float("inf"))
             if time.monotonic() - self._heard > max(seconds, self._patience):
                 raise UnansweredError(
-                    f"nothing was heard of {_under_way[stop]} within time_limit={seconds:g} "
+                    f"{_under_way[stop]} did not respond within time_limit={seconds:g} "
                     "seconds: it hangs, or one call takes longer than that"
                 )
         raise RuntimeError(f"interrupted while {_under_way[stop]} was computing")

@@ -9,7 +9,6 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 from pymc.pytensorf import rewrite_pregrad
-from pytensor.gradient import NullTypeGradError
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.replace import vectorize_graph
 from pytensor.scan.op import Scan
@@ -18,6 +17,7 @@ from pytensor.tensor.subtensor import Subtensor, get_constant_idx, get_idx_list
 
 from pymc_logz.errors import ModelError
 from pymc_logz.graphs.functions import cheaply_compiled
+from pymc_logz.graphs.gradients import NO_GRADIENT
 from pymc_logz.manifold.backends import SymbolicSystem
 from pymc_logz.manifold.generator_form import check_shape
 from pymc_logz.models.cache import kept_for
@@ -188,7 +188,7 @@ def _check(generator: Generator) -> None:
         )
     try:
         pt.grad(generator.residual.sum(), generator.flat.point, disconnected_inputs="raise")
-    except (NullTypeGradError, NotImplementedError) as error:
+    except NO_GRADIENT as error:
         raise ModelError(
             f"an exact observation out of {names} is not differentiable in the inputs "
             f"({str(error)[:300]}); write the output without operations that have no gradient"

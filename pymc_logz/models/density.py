@@ -9,13 +9,12 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import xarray as xr
-from pytensor.gradient import NullTypeGradError
 from pytensor.graph.basic import Variable
 
 from pymc_logz.errors import logger, noting_interrupts
 from pymc_logz.graphs.compiling import Compiled, compile_function
 from pymc_logz.graphs.functions import settings_key
-from pymc_logz.graphs.gradients import gradients_of
+from pymc_logz.graphs.gradients import NO_GRADIENT, gradients_of
 from pymc_logz.models.flat import FlatModel, model_path, unconstrain
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.geometric import AnnealingPath, no_draws
@@ -90,7 +89,7 @@ def lacks_gradient(flat: FlatModel, columns: tuple[int, ...] | None = None) -> s
     def found() -> str | None:
         try:
             gradients_of([flat.log_prior, flat.log_ratio], flat.point, columns)
-        except (NotImplementedError, NullTypeGradError) as error:
+        except NO_GRADIENT as error:
             return str(error)[:200]
         return None
 

@@ -117,7 +117,7 @@ def at_symbolic_row(model: pm.Model, outputs: Sequence[Any]) -> tuple[TensorVari
 
 def joined(values: Mapping[str, np.ndarray], variables: Sequence[Any], dtype: str) -> np.ndarray:
     """Values of variables by name as one row (d,)."""
-    return np.concatenate([np.ravel(values[var.name]) for var in variables]).astype(dtype)
+    return np.concatenate([[], *(np.ravel(values[var.name]) for var in variables)]).astype(dtype)
 
 
 def split_row(

@@ -255,7 +255,7 @@ def _function_of_batches(
     inputs: Sequence[Any], outputs: Sequence[Any], kept: KeptForModel
 ) -> Callable[..., list[np.ndarray]]:
     """Function from values of inputs, n of each, to those of graphs, with a model's data as is."""
-    outputs, data = with_data_inputs(outputs, kept)
+    outputs, data = with_data_inputs(with_host_calls(outputs, {}), kept)
     # nameless: a name such as "1|group" looks like a dtype to PyTensor
     batches = [pt.tensor(dtype=one.dtype, shape=(None, *one.type.shape)) for one in inputs]
     batched = vectorize_graph(outputs, dict(zip(inputs, batches, strict=True)))

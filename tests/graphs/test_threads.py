@@ -81,14 +81,12 @@ lz.sample_tempered(200, model=model, walkers=8, **given)
 """
 
 
-@pytest.mark.parametrize(
-    ("n_calls", "said"), [(0, "heard of .*hangs"), (12_000, "heard of 'chains")]
-)
+@pytest.mark.parametrize(("n_calls", "said"), [(0, "hangs"), (12_000, "chains")])
 def test_a_box_that_hangs_is_given_up_and_python_ends(n_calls, said):
     """Would catch a pilot that waits for ever, and a crash at the exit where chains were left."""
     command = [sys.executable, "-c", TIME_LIMIT, str(n_calls)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert re.search(rf"(Unanswered|Timeout)Error: nothing was {said}", ended.stderr)
+    assert re.search(rf"(Unanswered|Timeout)Error: .*{said}.* did not respond", ended.stderr)
     assert "Fatal" not in ended.stderr
     assert ended.returncode == 1
 
@@ -102,7 +100,9 @@ def test_a_call_that_takes_too_long_ends_alone():
         for chain in slow:
             chain.result()
         other = chains.submit(waits.each, "another box", lambda i: time.sleep(0.3), range(5))
-        with pytest.raises(TimeoutError, match=r"heard of a box within time_limit=0\.5 seconds"):
+        with pytest.raises(
+            TimeoutError, match=r"a box did not respond within time_limit=0\.5 seconds"
+        ):
             calls.each("a box", lambda _: never.wait(), [None])
         assert other.result() == [None] * 5
     with pytest.raises(TimeoutError), calls_limited(2, 5.0), calls_limited(None, 0.2):

@@ -1,0 +1,269 @@
+"""Black boxes within other operations: inner graphs, rows of a Blockwise, entries, summed models.
+
+What is promised of a black box holds there too: JAX runs the model, faults are named, inputs are
+copied.
+"""
+
+from typing import ClassVar
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from pytensor.compile.builders import OpFromGraph
+from pytensor.gradient import DisconnectedType
+from pytensor.graph.op import Op
+from pytensor.scalar.basic import UnaryScalarOp, upgrade_to_float
+from pytensor.tensor.elemwise import Elemwise
+from scipy.stats import multivariate_normal
+
+import pymc_logz as lz
+from pymc_logz.graphs.gradients import columns_of_boxes
+from pymc_logz.graphs.host_calls import calls_host, with_host_calls
+from pymc_logz.models.density import lacks_gradient
+from pymc_logz.models.flat import flatten_model
+
+X = np.linspace(-1, 1, 10)
+Y = 1 + 2 * X + 0.5 * np.random.default_rng(1).normal(size=10)
+COV = 0.25 * np.eye(10) + 4 * (1 + np.outer(X, X))
+TRUTH = multivariate_normal(np.zeros(10), COV).logpdf(Y)
+FAST = {"random_seed": 1, "progressbar": False}
+pytestmark = pytest.mark.filterwarnings("ignore:the model has potentials")
+
+
+class Terms(Op):
+    """Log likelihoods of data by a straight line, of a shape that is not declared."""
+
+    itypes: ClassVar = [pt.dvector]
+    otypes: ClassVar = [pt.dvector]
+
+    def perform(self, node, inputs, outputs):
+        outputs[0][0] = self.value(inputs[0])
+
+    def value(self, t):
+        return -0.5 * ((Y - t[0] - t[1] * X) / 0.5) ** 2 - np.log(0.5 * np.sqrt(2 * np.pi))
+
+
+class Overwrites(Terms):
+    """One that writes into its input."""
+
+    def value(self, t):
+        found = super().value(t)
+        t[:] = 7
+        return found
+
+
+class Shortens(Terms):
+    """One that loses a datum in a part of the prior."""
+
+    def value(self, t):
+        return super().value(t)[: 9 if t[0] > 1 else 10]
+
+
+class Raises(Terms):
+    """One that fails in a part of the prior."""
+
+    def value(self, t):
+        if t[0] > 1:
+            raise ArithmeticError("the solver did not converge")
+        return super().value(t)
+
+
+class Unbounded(Terms):
+    """One whose likelihood is infinite in a part of the prior."""
+
+    def value(self, t):
+        return super().value(t) + (np.inf if t[0] > 1 else 0)
+
+
+class Slopes(Terms):
+    """Gradient of the sum of the terms."""
+
+    def value(self, t):
+        residual = (Y - t[0] - t[1] * X) / 0.25
+        return np.array([residual.sum(), (residual * X).sum()])
+
+
+class Total(Terms):
+    """The sum of the terms, with a gradient of its own."""
+
+    otypes: ClassVar = [pt.dscalar]
+
+    def value(self, t):
+        return super().value(t).sum()
+
+    def pullback(self, inputs, outputs, cotangents):
+        return [cotangents[0] * Slopes()(inputs[0])]
+
+
+def in_a_graph(op, t):
+    x = pt.dvector()
+    return OpFromGraph([x], [op(x)])(t)
+
+
+def with_own_gradient(op, t):
+    x = pt.dvector()
+    total = OpFromGraph([x], [op(x).sum()], pullback=lambda i, o, c: [c[0] * Slopes()(i[0])])
+    return total(t)
+
+
+def in_rows(op, t):
+    return pt.vectorize(op, "(n)->(m)")(t[None])[0]
+
+
+def in_rows_of_graphs(op, t):
+    return pt.vectorize(lambda row: in_a_graph(op, row), "(n)->(m)")(t[None])[0]
+
+
+def in_a_loop(op, t):
+    half = pytensor.scan(
+        lambda i, t: op(t) * i, pt.constant([0.25, 0.75]), [None], [t], return_updates=False
+    )
+    return half.sum(axis=0)
+
+
+def beside_a_coin(op, t):
+    return op(t + 0 * pm.Bernoulli("coin", 0.5))
+
+
+WAYS = [in_a_graph, with_own_gradient, in_rows, in_rows_of_graphs, in_a_loop, beside_a_coin]
+
+
+def model_of(way, op):
+    with pm.Model() as model:
+        pm.Potential("likelihood", way(op, pm.Normal("t", 0, 2, shape=2)).sum())
+    return model
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_box_within_is_called_with_inputs_of_its_own(way):
+    """Would catch JAX that gives up, and rows that a box has written into."""
+    tree = lz.evidence(model_of(way, Overwrites()), **FAST)
+    entry = tree["evidence"].isel(estimator=0)
+    assert tree["evidence"].attrs["backend"] == "jax"
+    assert ("run_row_gradients" in tree["evidence"].attrs) == (way is with_own_gradient)
+    assert abs(entry["log_z"].item() - TRUTH) < 4 * entry["mcse"].item() + 1e-3
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_faults_within_are_named(way):
+    with pytest.raises(ValueError, match=r"Shortens.*of shape \(9,\).*must have shape \(10\)"):
+        lz.sample_hais(model=model_of(way, Shortens()), sum_out=True, **FAST)
+    with pytest.raises(ArithmeticError) as raised:
+        lz.sample_hais(model=model_of(way, Raises()), sum_out=True, **FAST)
+    assert str(raised.value) == "the solver did not converge"
+    assert raised.value.__notes__[0].startswith("raised by Raises, an Op of the model, at [array(")
+
+
+def test_an_infinite_likelihood_beside_a_coin_is_named():
+    with pytest.raises(lz.ModelError, match=r"infinite.* at t=\[.*coin="):
+        lz.sample_hais(model=model_of(beside_a_coin, Unbounded()), sum_out=True, **FAST)
+
+
+@pytest.mark.parametrize("way", [in_a_graph, in_rows, in_rows_of_graphs, in_a_loop])
+def test_gradients_of_boxes_within(way):
+    """Would catch a gradient that is lost, or said to be there where it is not."""
+
+    def by_row(op, t):
+        return way(op, t) if way is in_a_graph or way is in_a_loop else by_rows(op, t)
+
+    def by_rows(op, t):
+        return pt.vectorize(op, "(n)->()")(t[None])
+
+    assert lacks_gradient(flatten_model(model_of(by_row, Total()))) is None
+    flat = flatten_model(model_of(way, Terms()))
+    assert "Terms" in lacks_gradient(flat)
+    assert columns_of_boxes([flat.log_ratio], flat.point) == {0, 1}
+
+
+def test_of_no_rows_no_shape_is_known_and_nothing_fails():
+    rows = pt.matrix("rows", shape=(0, 2))
+    [found] = with_host_calls([pt.vectorize(Terms(), "(n)->(m)")(rows)], {rows: np.zeros((0, 2))})
+    assert calls_host([found])
+
+
+class Tanh(UnaryScalarOp):
+    """A function of numbers, known to Python alone."""
+
+    def impl(self, x):
+        return np.tanh(x)
+
+
+class TanhWithSlope(Tanh):
+    """The same with a gradient of its own."""
+
+    def pullback(self, inputs, outputs, cotangents):
+        return [cotangents[0] * (1 - outputs[0] ** 2)]
+
+
+class NumpysTanh(Tanh):
+    """The same for which PyTensor is told of NumPy's function."""
+
+    nfunc_spec = ("tanh", 1, 1)
+
+
+@pytest.mark.parametrize(("kind", "lacks"), [(Tanh, True), (TanhWithSlope, False)])
+def test_a_function_of_numbers(kind, lacks):
+    """Would catch an error about a method of a class, where a random walk needs no gradient."""
+    op = Elemwise(kind(upgrade_to_float, name="tanh"))
+    with pm.Model() as model:
+        t = pm.Normal("t", 0, 2, shape=2)
+        pm.Normal("y", op(t[0]) + t[1] * X, 0.5, observed=Y)
+    assert (lacks_gradient(flatten_model(model)) is not None) == lacks
+    tree = lz.sample_hais(model=model, **FAST)
+    assert tree["evidence"].attrs["backend"] == "jax"
+    assert ("run_row_gradients" in tree["evidence"].attrs) != lacks
+    exact = lz.sample_hais(model=tanh_of_numpy(), **FAST)["evidence"].isel(estimator=0)
+    entry = tree["evidence"].isel(estimator=0)
+    error = np.hypot(entry["mcse"].item(), exact["mcse"].item())
+    assert abs(entry["log_z"].item() - exact["log_z"].item()) < 4 * error
+
+
+def tanh_of_numpy():
+    with pm.Model() as model:
+        t = pm.Normal("t", 0, 2, shape=2)
+        pm.Normal("y", pt.tanh(t[0]) + t[1] * X, 0.5, observed=Y)
+    return model
+
+
+def test_what_numpy_computes_is_no_black_box_and_may_lack_a_gradient():
+    op = Elemwise(NumpysTanh(upgrade_to_float, name="tanh"))
+    with pm.Model() as model:
+        pm.Potential("likelihood", op(pm.Normal("t")))
+    flat = flatten_model(model)
+    assert not flat.calls_host
+    assert lacks_gradient(flat) is not None
+
+
+def test_a_gradient_of_open_shape_beside_a_constant():
+    """Would catch constants among the inputs of a function that looks for shapes."""
+
+    class Beside(Total):
+        itypes: ClassVar = [pt.dvector, pt.dvector]
+
+        def connection_pattern(self, node):
+            return [[True], [False]]
+
+        def pullback(self, inputs, outputs, cotangents):
+            return [*super().pullback(inputs, outputs, cotangents), DisconnectedType()()]
+
+    model = model_of(lambda op, t: op(t, pt.constant(X)), Beside())
+    tree = lz.sample_hais(model=model, **FAST)
+    assert tree["evidence"].attrs["backend"] == "jax"
+
+
+def test_deterministics_see_inputs_that_no_box_has_written_into():
+    class Line(Overwrites):
+        def value(self, t):
+            line = t[0] + t[1] * X
+            t[:] = 7
+            return line
+
+    with pm.Model() as model:
+        t = pm.Normal("t", 0, 2, shape=2)
+        before = pm.Deterministic("before", Line()(t))
+        pm.Deterministic("after", t + 0.0)
+        pm.Normal("y", before, 0.5, observed=Y)
+    posterior = lz.sample_hais(model=model, **FAST)["weighted_posterior"]
+    np.testing.assert_allclose(posterior["after"], posterior["t"])
