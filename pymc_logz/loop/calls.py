@@ -122,8 +122,8 @@ class Call[S: RunSettings]:
             made["plan"],
             reference,
             made["stages"],
-            from_prior=made["from_prior"],
-            given_up=made["given_up"],
+            from_prior=made.get("from_prior"),
+            given_up=made.get("given_up", ()),
         )
         if made["blend"] is None or prepared is None:
             return planned

@@ -254,12 +254,14 @@ def test_a_whole_run_says_where_it_started(name: str) -> None:
     attrs = tree["evidence"].attrs
     assert attrs["reference"] == "learned"
     assert "Student-t components" in attrs["reference_reason"]
+    assert abs(attrs["from_prior_log_z"] - energy.log_z) < 4 * attrs["from_prior_mcse"] < 2
     from_prior = models.quick(energy.model, reference="prior")["evidence"].attrs
     assert (from_prior["reference"], from_prior["reference_reason"]) == (
         "prior",
         "it was asked for",
     )
     assert attrs["n_temperatures"] < from_prior["n_temperatures"]
+    assert "from_prior_log_z" not in from_prior
 
 
 def ordered_means(apart: float) -> tuple[pm.Model, float]:
