@@ -45,5 +45,5 @@ def test_a_tree_by_itself_and_trees_without_evidence_say_what_to_give() -> None:
     with pytest.raises(ValueError, match=r"trees is one DataTree.*dictionary"):
         lz.plot_evidence(TREES["good"])  # type: ignore[arg-type]
     posterior = xr.DataTree.from_dict({"posterior": xr.Dataset({"x": ("draw", np.zeros(3))})})
-    with pytest.raises(ValueError, match=r"bridge_sampling\(tree, model\)"):
+    with pytest.raises(ValueError, match=r"write lz.evidence\(trees\['other'\], model\)"):
         lz.plot_evidence({**TREES, "other": posterior})
