@@ -6,13 +6,11 @@ import threading
 import time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from typing import ClassVar
 
 import numpy as np
 import pymc as pm
-import pytensor.tensor as pt
 import pytest
-from pytensor.graph.op import Op
+from support.counted_ops import Counted
 
 import pymc_logz as lz
 from pymc_logz.graphs.threads import AT_ONCE
@@ -22,19 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::pymc_logz.errors.EvidenceWarnin
 FAST = {"random_seed": 1, "progressbar": False}
 
 
-class Line(Op):
-    """A log likelihood of two parameters, known to Python alone."""
-
-    itypes: ClassVar = [pt.dvector]
-    otypes: ClassVar = [pt.dscalar]
-
-    def __init__(self):
-        self.n_calls = 0
-
-    def perform(self, node, inputs, outputs):
-        self.n_calls += 1
-        outputs[0][0] = np.asarray(self.value(*inputs[0]))
-
+class Line(Counted):
     def value(self, a, b):
         return -8.0 * (a - 1) ** 2 - 4.0 * (b - 2) ** 2
 
