@@ -54,9 +54,8 @@ def found_from_prior(
             if block is None or block.kernel != usual:
                 block = block_for(prepared, settings, compile_kwargs)
             if blend := blend_from_prior(prepared, block, rng):
-                return larger(
-                    log_z_of_blend(blend, Target(prepared, block), estimate, rng), estimate
-                )
+                own = log_z_of_blend(blend, Target(prepared, block), estimate, rng)
+                return larger(own, estimate)
     found = walked_log_z(RowDensity(flat, compile_kwargs), prepared.prior, rng)
     return larger(found.less(*prepared.prior.log_share()), estimate) if found else []
 
@@ -70,9 +69,8 @@ def log_z_of_blend(
 ) -> LogZEstimate:
     """Log Z by fresh rows of a blend, to compare another estimate with.
 
-    That it is smaller says nothing: a blend may lack a mode, and a mean weight is rarely larger
-    than what it stands for. Each row is chosen from as many as bring its error to half that of the
-    estimate, two at least and ``most_tries`` at most.
+    Each row is chosen from as many as bring its error to half that of the estimate, two at least
+    and ``most_tries`` at most.
     """
 
     def found(tries: int, n: int) -> LogZEstimate:
@@ -88,7 +86,11 @@ def log_z_of_blend(
 
 
 def larger(own: LogZEstimate, estimate: LogZEstimate) -> list[Doubt]:
-    """Whether log Z by rows from the prior is above an estimate that is ok, but lacks a mode."""
+    """Whether log Z by rows from the prior is above an estimate that is ok, but lacks a mode.
+
+    That it is smaller says nothing: a blend may lack a mode, and a mean weight is rarely larger
+    than what it stands for.
+    """
     log_z = own.details.get("log_mean_weight", own.log_z)
     if estimate.status != "ok" or log_z < estimate.log_z + NEGLIGIBLE:
         return []

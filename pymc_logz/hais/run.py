@@ -240,8 +240,7 @@ class Chains:
         each = (forward * k + back * (k + settings.tune)) * block.cost_of_move
         if planned.blend is not None:
             each = planned.blend.tries
-        n = settings.chains * draws * each + 1.75 * AT_ONCE  # and of checks
-        needs = self.call.needs(self.prepared, block.work, n)
+        needs = self.call.needs(self.prepared, block.work, settings.chains * draws * each)
         return report_count(text, total, "; ".join(settings.cheaper()), needs)
 
     def both_ways(self, planned: Planned, forward: list[Annealed]) -> Directions:

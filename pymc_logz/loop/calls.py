@@ -16,7 +16,7 @@ from pymc_logz.models.context import model_labels
 from pymc_logz.models.flat import constrain
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.pilot.settings import RunSettings
-from pymc_logz.references.blend import Target
+from pymc_logz.references.blend import AT_ONCE, Target
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.moves_of_rows import Stopwatch, Work
 from pymc_logz.runners.progress import Evaluations, line, progress_bar
@@ -80,12 +80,18 @@ class Call[S: RunSettings]:
     compile_kwargs: Mapping[str, Any] | None = None
     watch: Stopwatch = field(default_factory=Stopwatch)
 
-    def needs(self, prepared: Prepared | None, work: Work, n: float) -> Evaluations | None:
-        """So many evaluations, at the pace of the pilot's; None of a model that runs no Python."""
+    def needs(
+        self, prepared: Prepared | None, work: Work, n: float, of_checks: float = 1.75 * AT_ONCE
+    ) -> Evaluations | None:
+        """So many evaluations, and those of checks, at the pace of the pilot's.
+
+        None of a model that runs no Python.
+        """
         if prepared is None or not prepared.flat.calls_host:
             return None
         # those of an executor are as fast as its workers
         done = 0 if self.settings.running.executor is not None else work.done - work.n_recalled
+        n += of_checks
         return Evaluations(n, self.watch.seconds.get("tuning_time", 0.0) / done if done else 0.0)
 
     @contextmanager
@@ -106,25 +112,16 @@ class Call[S: RunSettings]:
             return make()
 
         def record() -> dict[str, Any]:
-            made = make()
-            found = {
-                name: getattr(made, name)
-                for name in ("plan", "stages", "blend", "from_prior", "given_up")
-            }
+            made, names = make(), ("plan", "stages", "blend", "from_prior", "given_up")
+            found = {name: getattr(made, name) for name in names}
             return {**found, "reference": made.reference.without_draws()}
 
         made = self.once(name, record, prepared, block)
         reference = made["reference"]
         if prepared is not None:
             reference = reference.with_draws(prepared.prior)
-        planned = Planned(
-            reference.start(block),
-            made["plan"],
-            reference,
-            made["stages"],
-            from_prior=made.get("from_prior"),
-            given_up=made.get("given_up", ()),
-        )
+        seen = {name: made[name] for name in ("from_prior", "given_up") if name in made}
+        planned = Planned(reference.start(block), made["plan"], reference, made["stages"], **seen)
         if made["blend"] is None or prepared is None:
             return planned
         return replace(planned, blend=made["blend"], target=Target(prepared, block))

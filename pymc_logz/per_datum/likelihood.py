@@ -292,7 +292,7 @@ def run_batches(
     n_parts, k, settings = len(batches), plan.n_temperatures, call.settings
     line = f"Annealing: {k} temperature{'s' if k > 1 else ''}, {n_parts} batches"
     n = sum(map(len, batches)) * settings.draws * k * block.cost_of_move
-    needs = call.needs(prepared, block.work, n)
+    needs = call.needs(prepared, block.work, n, of_checks=0)
     report = report_count(line, n_parts * k, f"fewer draws than {settings.draws}", needs)
     generators, size = spawn_generators(call.rngs.run, n_parts), len(batches[0])
     names = [f"data-rows-{i * size}-to-{(i + 1) * size - 1}.chain-{i}" for i in range(n_parts)]

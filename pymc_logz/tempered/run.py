@@ -18,7 +18,7 @@ from pymc_logz.loop.calls import Call, Subject, begun, ready
 from pymc_logz.loop.from_prior import look
 from pymc_logz.loop.frozen import Planned, fixed_plan, walk
 from pymc_logz.models.preparation import Prepared
-from pymc_logz.references.blend import AT_ONCE, Target
+from pymc_logz.references.blend import Target
 from pymc_logz.references.reference import Reference
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.progress import Evaluations, line, report_count, says_time_left
@@ -92,7 +92,8 @@ def doubts_of(
         # few walkers reach what the components lack, and those that do hide it
         of_components = replace(reference.mixture, prior_share=0.0)(rng, 2**11)
         doubts += symmetry_doubts(prepared.flat, block.densities, of_components)
-    if planned.blend is not None and planned.target is not None:
+    is_open = estimate.status == "ok" or stuck
+    if is_open and planned.blend is not None and planned.target is not None:
         own = log_z_of_blend(planned.blend, planned.target, estimate, rng)
         doubts += larger(own, estimate)
         stuck = [] if agrees(estimate, own) else stuck
@@ -196,8 +197,7 @@ def _needs(
     settings = call.settings
     on_the_way = (block.n_levels + 1) * settings.tune
     n_moves = settings.chains * (on_the_way + settings.n_kept) + to_warm_up * on_the_way
-    n = n_moves * block.n_walkers * block.cost_of_move + 1.75 * AT_ONCE
-    return call.needs(prepared, block.work, n)
+    return call.needs(prepared, block.work, n_moves * block.n_walkers * block.cost_of_move)
 
 
 def run_chains(
