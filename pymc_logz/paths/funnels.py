@@ -6,7 +6,7 @@ are divided by a spread that is log-linear in its parents have the shape of a cl
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations_with_replacement
 from typing import Any, NamedTuple
@@ -236,6 +236,29 @@ def fitted_funnel(rows: np.ndarray, prior: np.ndarray) -> Funnel | None:
     # hierarchical models, doi 10.1214/088342307000000014; Betancourt & Girolami (2015), Hamiltonian
     # Monte Carlo for hierarchical models, arXiv 1312.0906
     in_target, in_prior = (np.abs(spreads_that_follow(part)) for part in (rows, prior))
+    return _fitted(rows, in_target, prior, in_prior)
+
+
+def funnel_of_target(rows: np.ndarray) -> Funnel | None:
+    """The funnel that rows of the target are in, or None if there is none.
+
+    It is one that a likelihood makes, as that of uniform data between ends of which both are free;
+    no prior tells it. Parents are before their children, or all of them after.
+    """
+    for order in (slice(None), slice(None, None, -1)):
+        ordered = rows[:, order]
+        follows = np.abs(spreads_that_follow(ordered))
+        if found := _fitted(ordered, follows, ordered, np.where(follows > CLEAR, follows, 0.0)):
+            centre, lean, slope = (part[order] for part in (found.centre, found.lean, found.slope))
+            parents = found.parents[:, order]
+            return replace(found, centre=centre, parents=parents, lean=lean, slope=slope)
+    return None
+
+
+def _fitted(
+    rows: np.ndarray, in_target: np.ndarray, prior: np.ndarray, in_prior: np.ndarray
+) -> Funnel | None:
+    """A funnel by how spreads follow in the target, and in the rows that it is read from."""
     drivers, children = _family(in_target, in_prior)
     if not drivers:
         return None
