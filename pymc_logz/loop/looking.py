@@ -11,7 +11,7 @@ from pymc_logz.errors import PilotError
 from pymc_logz.models.context import n_affordable
 from pymc_logz.models.flat import unconstrain
 from pymc_logz.models.preparation import Prepared
-from pymc_logz.paths.funnels import Funnel
+from pymc_logz.paths.funnels import Funnel, funnel_of_target
 from pymc_logz.pilot.exchanges import reflected, reordered
 from pymc_logz.pilot.population import ROWS_TO_CORRELATE, Stages, run_pilot
 from pymc_logz.pilot.settings import RunSettings
@@ -27,6 +27,7 @@ from pymc_logz.references.reference import (
 )
 from pymc_logz.runners.block import Block
 from pymc_logz.trees.posterior import posterior_of
+from pymc_logz.weights import TOLERANCE
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,8 @@ def explore_prior(
     They are those ``within`` the support of the likelihood, if these were looked for.
 
     The narrow end of a funnel is where rows that move in it as it is do not get; ``even`` false
-    leaves them there. Rows are in all orders of entries that may be exchanged.
+    leaves them there. A funnel that no prior tells is one if rows get further there in its
+    coordinates. Rows are in all orders of entries that may be exchanged.
     """
     prepared, block = target.prepared, target.block
     n_start = n_affordable(prepared.flat, block.n_rows, AT_ONCE)
@@ -107,7 +109,8 @@ def explore_prior(
     n_rows = int(np.clip(ROWS_TO_CORRELATE * prepared.n_dims, *N_ROWS))
     walk = partial(run_pilot, n_target_rows=n_rows, stays_within=within is not None)
     found = Look(walk(block, start, rng, settings), block, None)
-    if even and (funnel := funnel_of(prepared, found.position, rng)) is not None:
+    told = funnel_of(prepared, found.position, rng) if even else None
+    if even and (funnel := told or funnel_of_target(found.position)) is not None:
         moved = Reference("prior", "", funnel=funnel).start(block)
         if within is None:
             start = moved.path.sample_reference(rng, n_start)
@@ -118,7 +121,8 @@ def explore_prior(
         with suppress(PilotError):
             whitened = Look(walk(moved, start, rng, settings, max_stages=most), moved, funnel)
             # a funnel that few rows show may not be one
-            if not found.stages.exceeds(*whitened.stages.islands_log_z()):
+            is_one = told is not None or _gets_further(funnel, found.position, whitened.position)
+            if is_one and not found.stages.exceeds(*whitened.stages.islands_log_z()):
                 found = whitened
     columns = prepared.flat.columns_by_name
     rows = reordered(found.walked, columns, found.position, rng)
@@ -128,3 +132,12 @@ def explore_prior(
     stages = replace(found.stages, rows=rows)
     # islands that share rows tell no log Z
     return replace(found, stages=stages if within is None else replace(stages, log_z=None))
+
+
+def _gets_further(funnel: Funnel, rows: np.ndarray, whitened: np.ndarray) -> bool:
+    """Whether a narrow end that hardly a row (n, d) is in has many of those that walked whitened.
+
+    Three times as many as may be missing.
+    """
+    least = np.quantile(funnel.log_volume(funnel.whitened(rows)), TOLERANCE)
+    return bool(np.mean(funnel.log_volume(whitened) < least) > 3 * TOLERANCE)

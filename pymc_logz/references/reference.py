@@ -11,7 +11,7 @@ from pymc_logz.models.context import check_infinite, describe_row, n_affordable,
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.models.prior import FARTHEST, PriorDraws
 from pymc_logz.paths.elliptical import INFLATION, Clusters, check_enough, fitted_clusters
-from pymc_logz.paths.funnels import Funnel, fitted_funnel, funnel_of_target
+from pymc_logz.paths.funnels import Funnel, fitted_funnel
 from pymc_logz.paths.geometric import DrawRows
 from pymc_logz.paths.mixture import Mixture, leaving
 from pymc_logz.references.blend import AT_ONCE, Moving
@@ -155,12 +155,8 @@ def reference_of_draws(
 def funnel_of(
     prepared: Prepared, rows: np.ndarray, rng: np.random.Generator, n: int = 2**11
 ) -> Funnel | None:
-    """The funnel that rows (m, d) are in, if any; draws of the prior tell what its spreads are.
-
-    Where the prior has none it is one of the likelihood, which the rows tell themselves.
-    """
-    prior = prepared.prior(rng, n if prepared.prior.vectorized else n // 8)
-    return fitted_funnel(rows, prior) or funnel_of_target(rows)
+    """The funnel that rows (m, d) are in, if any; draws of the prior tell what its spreads are."""
+    return fitted_funnel(rows, prepared.prior(rng, n if prepared.prior.vectorized else n // 8))
 
 
 def components_in_words(n: int) -> str:
