@@ -23,9 +23,6 @@ from pymc_logz.paths.geometric import Evaluation
 CLEAR, FAINT = 0.25, 0.1
 """Correlations with an absolute deviation from which on it counts: four standard errors of 256
 rows of the target, and of 2,000 of the prior."""
-WIDE = 0.5
-"""The same of a funnel that no prior tells: the log of a normal spread varies by .65 from there on,
-and components leave out an end as narrow as that."""
 MAX_PARENTS = 16
 """More would be noise, and dear to evaluate."""
 MAX_EXPONENT = 30.0
@@ -251,7 +248,7 @@ def funnel_of_target(rows: np.ndarray) -> Funnel | None:
     for order in (slice(None), slice(None, None, -1)):
         ordered = rows[:, order]
         follows = np.abs(spreads_that_follow(ordered))
-        if found := _fitted(ordered, follows, ordered, np.where(follows > WIDE, follows, 0.0)):
+        if found := _fitted(ordered, follows, ordered, np.where(follows > CLEAR, follows, 0.0)):
             centre, lean, slope = (part[order] for part in (found.centre, found.lean, found.slope))
             parents = found.parents[:, order]
             return replace(found, centre=centre, parents=parents, lean=lean, slope=slope)
