@@ -97,15 +97,46 @@ class Target:
 
     def __call__(self, rows: np.ndarray) -> Evaluated:
         """Rows (n, d) with their densities."""
+        log_prior, log_target = self._densities(rows)
+        is_nan, is_infinite = np.isnan(log_target), log_target == np.inf
+        log_target = np.where(is_nan | is_infinite, -np.inf, log_target)
+        if is_infinite.any() and np.any(np.isfinite(log_target)):
+            worst = rows[np.argmax(np.where(is_infinite, log_prior, -np.inf))]
+            self._check_infinite(worst, rows[np.argmax(log_target)], log_target.max())
+        log_parts = np.empty((0, len(rows)))
+        return Evaluated(rows, log_prior, log_target, log_parts, int(is_nan.sum()))
+
+    def _densities(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Log density of rows (n, d) by the prior, of which a transform may cut part off; target's.
+
+        NaN or infinite where that is what the model says.
+        """
         found = self.block.evaluated(rows)
-        check_infinite(self.prepared.flat, rows, found.log_ratio)
-        # of which a transform may cut part off
         log_prior = found.log_reference - self.prepared.prior.log_share()[0]
         with np.errstate(invalid="ignore"):
-            log_target = log_prior + found.log_ratio
-        is_nan = np.isnan(log_target)
-        log_target, log_parts = np.where(is_nan, -np.inf, log_target), np.empty((0, len(rows)))
-        return Evaluated(rows, log_prior, log_target, log_parts, int(is_nan.sum()))
+            return log_prior, log_prior + found.log_ratio
+
+    def _check_infinite(
+        self, worst: np.ndarray, best: np.ndarray, height: float, n_places: int = 65
+    ) -> None:
+        """Whether a density rises to where it is infinite, shape (d,), from a row of this height.
+
+        Else that is rounding, as of a hurdle's whose rate is 1e-17: no draw of the prior has it, and
+        on the way there the density has fallen.
+
+        Raises
+        ------
+        ModelError
+            If it is higher at the end.
+        """
+        low, high, last = best, worst, -np.inf
+        for _ in range(3):
+            places = low + np.linspace(0.0, 1.0, n_places)[:, None] * (high - low)
+            _, value = self._densities(places)
+            first = int(np.argmax(value == np.inf)) or n_places - 1
+            low, high, last = places[first - 1], places[first], value[first - 1]
+        if not last < height:
+            check_infinite(self.prepared.flat, worst[None], np.array([np.inf]))
 
 
 Drawn = tuple[np.ndarray, np.ndarray | None]
