@@ -7,10 +7,11 @@ from collections.abc import Callable
 
 import numpy as np
 
+from pymc_logz.models.density import ROWS_PER_CALL
 from pymc_logz.paths.schedules import next_beta
 from pymc_logz.weights import resampled
 
-N_ROWS = 512
+N_ROWS = ROWS_PER_CALL
 """Rows that walk: as many as one call evaluates."""
 MAX_DIMS = 16
 """Dimensions up to which rows that know values alone, and no gradient, get to a posterior."""

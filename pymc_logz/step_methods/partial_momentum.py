@@ -16,6 +16,7 @@ from pymc.step_methods.step_sizes import StepSizeState
 from pymc_logz.arguments import check_below_one, check_integer, check_positive
 from pymc_logz.errors import ModelError
 from pymc_logz.graphs.gradients import needs_gradients
+from pymc_logz.kernels import hamiltonian
 from pymc_logz.kernels.hamiltonian import check_refreshment, fraction_replaced, refreshed
 from pymc_logz.kernels.tuning import reasonable_step_size
 from pymc_logz.models.discrete import columns_of
@@ -34,7 +35,7 @@ from pymc_logz.step_methods.base import (
     window_ends,
 )
 
-HALF_LIFE = 1.0
+HALF_LIFE = 2.0 * hamiltonian.HALF_LIFE
 """Twice that of the kernel, as in the paper: means of a chain with diagonal scales forget more
 slowly than the log ratio does (docs/theory/decisions.md)."""
 
@@ -323,8 +324,10 @@ class PartialMomentumHMC(ChosenStep):
         """Where the chain is, evaluated again only if another step method moved something."""
         position = np.concatenate([np.ravel(point[name]) for name in self._columns])
         others = [point[name] for name in self._other_names]
-        if self._cached is not None and self._is_cached(self._cached, position, others):
-            return self._cached._replace(momentum=self.momentum)
+        if (cached := self._cached) is not None:
+            same = np.array_equal(position, cached.position.astype(position.dtype))
+            if same and all(map(np.array_equal, others, self._others)):
+                return cached._replace(momentum=self.momentum)
         # copies, since a worker process writes the next point into the same memory
         self._others = [np.array(value) for value in others]
         if self._other_names:
@@ -343,12 +346,6 @@ class PartialMomentumHMC(ChosenStep):
             start = start._replace(momentum=self.rng.standard_normal(self._n_dims))
             self._find_step_size(start)
         return start
-
-    def _is_cached(
-        self, cached: PhasePoint, position: np.ndarray, others: list[np.ndarray]
-    ) -> bool:
-        same = np.array_equal(position, cached.position.astype(position.dtype))
-        return same and all(map(np.array_equal, others, self._others))
 
     def _find_step_size(self, start: PhasePoint) -> None:
         if self.step_size is not None:
