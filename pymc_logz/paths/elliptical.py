@@ -224,20 +224,24 @@ class Clusters(NamedTuple):
 def fitted_clusters(rows: np.ndarray, n_effective: float, rng: np.random.Generator) -> Clusters:
     """Mixture with the best information criterion; rows are worth ``n_effective`` of them."""
     # Schwarz (1978), Estimating the dimension of a model, doi 10.1214/aos/1176344136
-    best, highest, (n, d) = None, -np.inf, rows.shape
+    best, highest = None, -np.inf
     for k in range(1, MAX_COMPONENTS + 1):
         # with heavy tails, or nearly normal ones
         fits = [fit_clusters(rows, k, df, n_effective / len(rows), rng) for df in (5.0, 20.0)]
         fit, log_likelihood = max(fits, key=lambda one: one[1])
-        # minus half of the information criterion
-        n_parameters = k * (1 + d + d * (d + 1) / 2)
-        penalty = 0.5 * n_parameters * np.log(n_effective)
-        criterion = float(n_effective / n * log_likelihood - penalty)
+        criterion = _criterion(log_likelihood, k, rows.shape, n_effective)
         if criterion <= highest and best is not None:
             return best
         best, highest = fit, criterion
     assert best is not None
     return best
+
+
+def _criterion(log_likelihood: float, k: int, shape: tuple[int, ...], n_effective: float) -> float:
+    """Minus half of the Bayesian information criterion."""
+    n, d = shape
+    n_parameters = k * (1 + d + d * (d + 1) / 2)
+    return float(n_effective / n * log_likelihood - 0.5 * n_parameters * np.log(n_effective))
 
 
 def fit_clusters(
