@@ -5,9 +5,15 @@ that is chosen later, and is let through by those checks that say so.
 """
 
 from collections.abc import Collection, Mapping
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
+
+
+def settings_among(given: Mapping[str, Any], kind: type) -> dict[str, Any]:
+    """Those of the arguments of a call that settings of this kind, a dataclass, have fields for."""
+    return {one.name: given[one.name] for one in fields(kind) if one.name in given}
 
 
 def is_integer(value: Any) -> bool:

@@ -207,21 +207,16 @@ def _bridged(model: pm.Model, how: How) -> xr.DataTree:
 
 def _disagreements(first: LogZEstimate, own: LogZEstimate) -> list[Doubt]:
     """What speaks against the second of two routes, beside what it says itself."""
-    # that it disagrees with the first; or, where that one lacks something, that it has found no
-    # more
     if not own.usable:
         return []
-    apart = own.log_z - first.log_z
+    # it does not go by these weights, so it may be too high as well as too low
+    found = disagreements(first, [replace(own, khat=0.0, weight_ess=np.inf)])
+    if first.status != OF_MODES:
+        return found
+    # where the first lacks something, the second is to have found more
     limit = MAX_DISAGREEMENT[0] * float(np.hypot(first.mcse, own.mcse))
-    both = (
-        f"hais ({first.log_z:.3f} ± {first.mcse:.3f}, {first.status}) and {own.method} "
-        f"({own.log_z:.3f} ± {own.mcse:.3f})"
-    )
-    if first.status == OF_MODES:
-        if apart > limit:
-            return []
-        if apart > -limit:
-            return [Doubt(first.status, f"{both} agree, so neither misses the mass in question")]
-    if not first.usable or abs(apart) <= limit:
+    if own.log_z - first.log_z > limit:
         return []
-    return [Doubt("disagrees", f"{both} disagree by {apart:+.3g} nats")]
+    both = f"{first.method} ({first.log_z:.3f}) and {own.method} ({own.log_z:.3f})"
+    agree = Doubt(first.status, f"{both} agree, so neither misses the mass in question")
+    return found or [agree]

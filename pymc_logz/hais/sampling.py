@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import xarray as xr
 
+from pymc_logz.arguments import settings_among
 from pymc_logz.hais.directions import onward_run
 from pymc_logz.hais.run import run_hais
 from pymc_logz.hais.settings import HaisSettings
@@ -216,19 +217,8 @@ def sample_hais(
     running, random_seed = running_for(
         random_seed, chains, executor, checkpoint, time_limit, max_memory, check_reproducible, cores
     )
-    settings = HaisSettings.from_arguments(
-        draws=draws,
-        chains=chains,
-        betas=betas,
-        kernel=kernel,
-        tune=tune,
-        target_accept=target_accept,
-        running=running,
-        reference=requested,
-        direction=direction,
-        target_mcse=target_mcse,
-        sum_out=sum_out,
-    )
+    given = {**settings_among(locals(), HaisSettings), "reference": requested}
+    settings = HaisSettings.from_arguments(**given)
     if posterior_draws is not None and direction != "both":
         raise ValueError("posterior_draws start the reverse particles: use direction='both' too")
     if posterior_draws is not None and other is None:
@@ -314,16 +304,9 @@ def sandwich(
     running, random_seed = running_for(
         random_seed, chains, executor, checkpoint, time_limit, max_memory, check_reproducible, cores
     )
-    settings = HaisSettings.from_arguments(
-        draws=draws,
-        chains=chains,
-        betas=betas,
-        kernel=kernel_for(kernel, model),
-        tune=tune,
-        target_accept=target_accept,
-        running=running,
-        direction="both",
-    )
+    kernel = kernel_for(kernel, model)
+    given = settings_among(locals(), HaisSettings)
+    settings = HaisSettings.from_arguments(**given, direction="both")
     return run_hais(
         model,
         settings,

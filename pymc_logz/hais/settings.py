@@ -11,8 +11,9 @@ from pymc_logz.kernels.hamiltonian import Hamiltonian
 from pymc_logz.paths.schedules import linear_betas
 from pymc_logz.pilot.ladder import Aim
 from pymc_logz.pilot.settings import RunSettings
+from pymc_logz.weights import TOLERANCE
 
-DEFAULT_MCSE = (0.02, 0.05)
+DEFAULT_MCSE = (TOLERANCE, 0.05)
 """Errors of log Z, in nats, that are aimed at where that is cheap and where it is not: even the
 larger one is small enough for any reading of a Bayes factor."""
 VARIANCES = (0.1, 1.0)

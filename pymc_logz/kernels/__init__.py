@@ -23,12 +23,12 @@ from pymc_logz.kernels.base import (
 )
 from pymc_logz.kernels.choice import KERNELS, as_kernel, check_kernel
 from pymc_logz.kernels.compose import Compose
-from pymc_logz.kernels.gibbs import Gibbs
 from pymc_logz.kernels.hamiltonian import Hamiltonian, Langevin
+from pymc_logz.kernels.integers import Gibbs, IntegerWalk
 from pymc_logz.kernels.one_of import OneOf
 from pymc_logz.kernels.slice import Slice
 from pymc_logz.kernels.tuning import KernelDefaults, leapfrog_step_size, random_walk_step_size
-from pymc_logz.kernels.walks import IntegerWalk, RandomWalk
+from pymc_logz.kernels.walks import RandomWalk
 from pymc_logz.paths.geometric import Evaluation, grad_log_density, log_density
 from pymc_logz.wings import lazily
 

@@ -7,10 +7,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from pymc_logz.kernels.base import Kernel, KernelInfo, KernelState, Move
-from pymc_logz.kernels.gibbs import Gibbs
 from pymc_logz.kernels.hamiltonian import Hamiltonian, walls_of
+from pymc_logz.kernels.integers import Gibbs, IntegerWalk
 from pymc_logz.kernels.one_of import CombinedKernel, OneOf, moves_integers, with_own_settings
-from pymc_logz.kernels.walks import IntegerWalk
 from pymc_logz.paths.geometric import AnnealingPath, Site
 
 

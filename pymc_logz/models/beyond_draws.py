@@ -7,9 +7,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pymc_logz.weights import conditional_ess, resampled
+from pymc_logz.models.density import ROWS_PER_CALL
+from pymc_logz.paths.schedules import next_beta
+from pymc_logz.weights import resampled
 
-N_ROWS = 512
+N_ROWS = ROWS_PER_CALL
 """Rows that walk: as many as one call evaluates."""
 MAX_DIMS = 16
 """Dimensions up to which rows that know values alone, and no gradient, get to a posterior."""
@@ -36,9 +38,8 @@ def walk_from_prior(
     for _ in range(24):
         if not np.isfinite(ratio.max()):
             return None
-        step = _next_step(ratio, 1.0 - beta)
-        beta += step
-        chosen = resampled(step * ratio, rng, n)
+        before, beta = beta, next_beta(ratio, beta)
+        chosen = resampled((beta - before) * ratio, rng, n)
         rows, prior, ratio = (x[chosen] for x in (rows, prior, ratio))
         for _ in range(2 if beta < 1.0 else 6):
             rows, prior, ratio = _moved(densities, rows, prior, ratio, beta, rng)
@@ -61,24 +62,6 @@ def _finite(densities: Densities, rows: np.ndarray) -> tuple[np.ndarray, np.ndar
     """Densities with -inf for NaN."""
     with np.errstate(all="ignore"):
         return tuple(np.where(np.isnan(part), -np.inf, part) for part in densities(rows))  # type: ignore[return-value]
-
-
-def _next_step(ratio: np.ndarray, left: float) -> float:
-    """Change of beta that keeps half of the rows, effectively; at most what is left."""
-    alive = np.isfinite(ratio).mean()
-
-    def keeps_half(step: float) -> bool:
-        return bool(conditional_ess(step * ratio) >= 0.5 * alive)
-
-    if keeps_half(left):
-        return left
-    low, high = 0.0, left
-    for _ in range(50):
-        middle = np.sqrt(low * high) if low > 0 else high / 16
-        low, high = (middle, high) if keeps_half(middle) else (low, middle)
-        if low > 0.95 * high:
-            break
-    return max(low, 1e-300)
 
 
 def _moved(

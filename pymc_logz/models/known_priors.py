@@ -4,9 +4,8 @@ Of the latter nothing need be drawn: their own parameters, whatever they are, an
 transform leave the mass at one. Each passes the check of `pymc_logz.models.prior_check` in tests.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from types import FunctionType
+from collections.abc import Callable
+from types import FunctionType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -124,8 +123,8 @@ def exact_transforms(model: pm.Model) -> dict[Any, Any]:
 def _exact(model: pm.Model, rv: Any, transform: Any) -> Any:
     op = rv.owner.op
     if type(op) in DRAWN and is_known(model, rv) and _may_round(rv):
-        return _Drawing(transform, op.ndims_params, DRAWN[type(op)])
-    return _Sorting(transform) if _is_sorted(model, rv) else transform
+        return _drawing(transform, op)
+    return _sorting(transform) if _is_sorted(model, rv) else transform
 
 
 def log_share_in_order(model: pm.Model) -> float:
@@ -181,46 +180,31 @@ def _may_round(rv: Any) -> bool:
     return not all(isinstance(shape, Constant) and np.all(shape.data >= 0.5) for shape in shapes)
 
 
-@dataclass(frozen=True)
-class _Drawing:
+def _drawing(transform: Any, op: Any) -> Any:
     """A transform whose way forward is a draw from the variable's own parameters."""
 
-    transform: Any
-    n_dims: Sequence[int]
-    """Dimensions of each parameter of one draw."""
-    draw: Callable[..., Any]
-
-    def forward(self, value: Any, rng: Any, size: Any, *parameters: Any) -> Any:
-        """A draw in the unconstrained space, of the shape that ``value`` has there."""
+    def forward(value: Any, rng: Any, size: Any, *parameters: Any) -> Any:
         if hasattr(size.type, "ndim"):  # batch lengths that the random variable was given
             sizes = [size[i] for i in range(size.type.shape[0])]
             parameters = tuple(
                 pt.broadcast_to(part, (*sizes, *(part.shape[-n:] if n else ())))
-                for part, n in zip(parameters, self.n_dims, strict=True)
+                for part, n in zip(parameters, op.ndims_params, strict=True)
             )
         elif len(parameters) > 1:
             parameters = tuple(pt.broadcast_arrays(*parameters))
-        return self.draw(*parameters)
+        return DRAWN[type(op)](*parameters)
 
-    def backward(self, value: Any, *inputs: Any) -> Any:
-        """What the transform makes of it."""
-        return self.transform.backward(value, *inputs)
+    return SimpleNamespace(forward=forward, backward=transform.backward)
 
 
-@dataclass(frozen=True)
-class _Sorting:
+def _sorting(transform: Ordered) -> Any:
     """A transform of what is in order, of draws that are put in order."""
 
-    transform: Ordered
-
-    def forward(self, value: Any, *_: Any) -> Any:
-        """The draw in order, in the unconstrained space."""
+    def forward(value: Any, *_: Any) -> Any:
         value = pt.sort(value, axis=-1)
-        return self.transform.forward(value if self.transform.ascending else value[..., ::-1])
+        return transform.forward(value if transform.ascending else value[..., ::-1])
 
-    def backward(self, value: Any, *inputs: Any) -> Any:
-        """What the transform makes of it."""
-        return self.transform.backward(value, *inputs)
+    return SimpleNamespace(forward=forward, backward=transform.backward)
 
 
 def _log_gamma(shape: Any) -> Any:

@@ -32,10 +32,9 @@ from pymc_logz.models.prior_looks import (
     mean_ratio,
     quadrature,
 )
+from pymc_logz.weights import TOLERANCE
 
-N_DRAWS, N_DRAWS_TO_REFUSE = 1000, 4000
-MASS_TOLERANCE = 0.02
-"""Nats that the log mass of a prior may be off by."""
+N_DRAWS = 1000
 N_ERRORS = 5.0
 """Standard errors that a mass must be off by to be refused."""
 
@@ -91,13 +90,13 @@ class PriorMass:
 
     def _is_off(self, look: Look) -> bool:
         error = float(np.hypot(look.mcse, self.share_error))
-        return abs(self.distance(look)) > max(MASS_TOLERANCE, look.slack) + N_ERRORS * error
+        return abs(self.distance(look)) > max(TOLERANCE, look.slack) + N_ERRORS * error
 
     def _is_out_of_bounds(self) -> bool:
         if self.bounds is None:
             return False
         lower, upper, error = self.bounds
-        slack = MASS_TOLERANCE + N_ERRORS * float(np.hypot(error, self.share_error))
+        slack = TOLERANCE + N_ERRORS * float(np.hypot(error, self.share_error))
         return lower - self.log_share > slack or self.log_share - upper > slack
 
 
@@ -133,7 +132,7 @@ def checked_masses(priors: "Conditional", rng: np.random.Generator) -> list[Prio
     if not suspects and not is_off and not is_inconclusive:
         return masses
     # a refusal cannot be overruled, so it takes more draws to make one
-    masses = priors.masses(N_DRAWS_TO_REFUSE, rng)
+    masses = priors.masses(4 * N_DRAWS, rng)
     for mass in masses:
         if mass.name in suspects and mass.verdict == "off":
             raise ImproperPriorError(
@@ -164,7 +163,7 @@ def _sum_is(masses: Sequence[PriorMass]) -> tuple[bool, bool]:
     """
     distance, errors, slack = np.array([mass.total for mass in masses]).reshape(-1, 3).T
     error, slack = float(np.linalg.norm(errors)), slack.sum()
-    is_off = abs(distance.sum()) > MASS_TOLERANCE + slack + N_ERRORS * error
+    is_off = abs(distance.sum()) > TOLERANCE + slack + N_ERRORS * error
     return bool(is_off), bool(max(error, slack) > 2 * MAX_ERROR)
 
 
@@ -176,7 +175,7 @@ def _described(mass: PriorMass) -> str:
         if look.is_sharp
     ]
     if not looks:
-        return f"the mass{each} of {mass.name!r} is not known from {N_DRAWS_TO_REFUSE} draws"
+        return f"the mass{each} of {mass.name!r} is not known from {4 * N_DRAWS} draws"
     return f"the log mass{each} of {mass.name!r} is off by {' or '.join(looks)}"
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
-from pymc_logz.arguments import check_integer
+from pymc_logz.arguments import check_integer, settings_among
 from pymc_logz.errors import logger
 from pymc_logz.hais.settings import VARIANCES, HaisSettings
 from pymc_logz.kernels.base import Kernel
@@ -165,15 +165,9 @@ class HAIS(BatchedStep):
         self._take(vars, model, rng)
         check_integer(2, batch_size=batch_size)
         check_integer(1, pilot_tune=pilot_tune)
-        settings = HaisSettings.from_arguments(
-            draws=batch_size,
-            betas=betas,
-            kernel=kernel_for(kernel, model),
-            tune=pilot_tune,
-            target_accept=target_accept,
-            reference=checked_reference(reference, model),
-            target_variance=VARIANCES[0],
-        )
+        kernel, reference = kernel_for(kernel, model), checked_reference(reference, model)
+        own = {"draws": batch_size, "tune": pilot_tune, "target_variance": VARIANCES[0]}
+        settings = HaisSettings.from_arguments(**settings_among(locals(), HaisSettings), **own)
         with begun(settings, random_seed, False, compile_kwargs) as call:
             planned = plan_run(*self._prepare(model, call), settings, call.rngs.pilot)
         logger.info("HAIS: the pilot chose %d temperatures.", planned.plan.n_temperatures)

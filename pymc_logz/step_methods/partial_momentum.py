@@ -16,6 +16,7 @@ from pymc.step_methods.step_sizes import StepSizeState
 from pymc_logz.arguments import check_below_one, check_integer, check_positive
 from pymc_logz.errors import ModelError
 from pymc_logz.graphs.gradients import needs_gradients
+from pymc_logz.kernels import hamiltonian
 from pymc_logz.kernels.hamiltonian import check_refreshment, fraction_replaced, refreshed
 from pymc_logz.kernels.tuning import reasonable_step_size
 from pymc_logz.models.discrete import columns_of
@@ -34,7 +35,7 @@ from pymc_logz.step_methods.base import (
     window_ends,
 )
 
-HALF_LIFE = 1.0
+HALF_LIFE = 2.0 * hamiltonian.HALF_LIFE
 """Twice that of the kernel, as in the paper: means of a chain with diagonal scales forget more
 slowly than the log ratio does (docs/theory/decisions.md)."""
 

@@ -9,7 +9,7 @@ import pymc as pm
 import xarray as xr
 from scipy.special import log_softmax, softmax
 
-from pymc_logz.arguments import check_integer
+from pymc_logz.arguments import check_integer, settings_among
 from pymc_logz.errors import logger
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.loop.calls import begun
@@ -224,16 +224,9 @@ class SimulatedTempering(BatchedStep):
         model = pm.modelcontext(model)
         self._take(vars, model, rng)
         check_integer(1, pilot_tune=pilot_tune)
-        settings = TemperedSettings.from_arguments(
-            walkers=walkers,
-            betas=betas,
-            level_prior=level_prior,
-            update=update,
-            kernel=kernel_for(kernel, model),
-            tune=pilot_tune,
-            target_accept=target_accept,
-            reference=checked_reference(reference, model),
-        )
+        kernel, reference = kernel_for(kernel, model), checked_reference(reference, model)
+        given = settings_among(locals(), TemperedSettings)
+        settings = TemperedSettings.from_arguments(**given, tune=pilot_tune)
         with begun(settings, random_seed, False, compile_kwargs) as call:
             prepared, block = self._prepare(model, call)
             frozen = warm_up(place_levels(prepared, block, call), call)

@@ -19,9 +19,6 @@ from pymc_logz.runners.temper import TemperBlock, Walk, Walking, joined_walk, wa
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.tempered.warm_up import Climbing, Ladder, Rounds, climb_on, start_climb
 
-N_LOOKS = 64
-"""Positions of each walker that are looked at, and kept if it is at beta = 1: for tails."""
-
 
 class WalkSums(NamedTuple):
     """Sums of what the walkers of one chain did."""
@@ -211,7 +208,8 @@ def course_of(frozen: Frozen, settings: TemperedSettings) -> TemperCourse:
     """What all chains have in common; at most 2**24 numbers of a chain's positions are kept."""
     n_walkers, draws, length = frozen.block.n_walkers, settings.draws, None
     if settings.keep == "sums":
-        every = max(1, draws // N_LOOKS)
+        # positions that are looked at, and kept where they are at beta = 1: for tails
+        every = max(1, draws // 64)
         length = length_of_blocks(settings.chains * n_walkers, draws)
     else:
         every = min(draws, -(-draws * n_walkers * frozen.block.path.n_dims // 2**24))

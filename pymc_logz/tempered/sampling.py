@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
+from pymc_logz.arguments import settings_among
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.models.context import ForeignModel, check_no_model, model_from, written_as
 from pymc_logz.runners.moves import kernel_for, walkers_for
@@ -185,23 +186,7 @@ def sample_tempered(
     running, random_seed = running_for(
         random_seed, chains, executor, checkpoint, time_limit, max_memory, check_reproducible, cores
     )
-    settings = TemperedSettings.from_arguments(
-        draws=draws,
-        chains=chains,
-        walkers=walkers,
-        betas=betas,
-        level_prior=level_prior,
-        update=update,
-        exchange=exchange,
-        kernel=kernel,
-        tune=tune,
-        target_accept=target_accept,
-        thin=thin,
-        keep=keep,
-        running=running,
-        reference=reference,
-        sum_out=sum_out,
-    )
+    settings = TemperedSettings.from_arguments(**settings_among(locals(), TemperedSettings))
     run = partial(run_tempered, model) if other is None else partial(other.runs.run_tempered, other)
     shown: dict[str, Any] = {"progressbar": progressbar, "compile_kwargs": compile_kwargs}
     return run(settings, random_seed=random_seed, **shown)

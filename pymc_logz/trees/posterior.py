@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from pymc_logz.errors import warn
@@ -295,12 +296,11 @@ def _as_in_model(
 def _order(labels: np.ndarray, given: Sequence[object] | None, where: str) -> np.ndarray:
     """Positions of the stored entries that make the model's order."""
     for same in (list, _as_text) if given is not None else ():
-        here, there = same(labels), same(given or ())
-        if here == there:
+        here, there = (pd.Index(same(one), dtype=object) for one in (labels, given or ()))
+        if here.equals(there):
             return np.arange(len(here))
-        if _distinct(here) and _distinct(there) and set(here) == set(there):
-            position = {label: i for i, label in enumerate(here)}
-            return np.array([position[label] for label in there], dtype=int)
+        if here.is_unique and there.is_unique and set(here) == set(there):
+            return here.get_indexer(there)
     # what has no labels of a model's own is counted from zero, or from one
     first = labels.min() if labels.dtype.kind in "iu" and labels.size else -1
     if first in (0, 1) and np.array_equal(np.sort(labels) - first, np.arange(labels.size)):
@@ -321,10 +321,3 @@ def _as_text(labels: Iterable[object]) -> list[str]:
     """Labels as text, since a file may hold dates and numbers in another type."""
     dated = (np.datetime64(one, "ns") if hasattr(one, "day") else one for one in labels)  # type: ignore[call-overload]
     return [str(one) for one in dated]
-
-
-def _distinct(labels: list[Any]) -> bool:
-    try:
-        return len(set(labels)) == len(labels)
-    except TypeError:  # labels that cannot be compared
-        return False

@@ -50,7 +50,7 @@ IN_FIVE = Mixture([0.5, 0.5], np.vstack([np.ones(5), -np.ones(5)]), 0.2)
 def test_a_mode_without_draws_is_found(seed: int) -> None:
     """Catches rows that die out on the way, and a mass that is that of something else."""
     assert TWO.told(f"first {seed}", [0])
-    assert IN_FIVE.told(f"five {seed}", [1])
+    assert IN_FIVE.told(f"in five {seed}", [1])
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -1,5 +1,6 @@
-"""Gibbs sampling of integers: each value of an entry is scored, and one of them drawn."""
+"""Integers: each value of an entry is scored and one of them drawn, or the entry walks."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -9,7 +10,16 @@ import pytensor
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_logz.kernels.base import KernelInfo, KernelState, Move, column
+from pymc_logz.arguments import check_integer
+from pymc_logz.kernels.base import (
+    MAX_STEPS,
+    KernelInfo,
+    KernelState,
+    Move,
+    column,
+    draw_log_uniform,
+    metropolis,
+)
 from pymc_logz.kernels.tuning import KernelDefaults
 from pymc_logz.paths.geometric import AnnealingPath, Evaluation, Site, log_density, most_values
 
@@ -147,6 +157,108 @@ class Gibbs(OfIntegers):
         return [pt.switch(here, value[:, None], position), reference, ratio]
 
 
+@dataclass(frozen=True)
+class IntegerWalk(OfIntegers):
+    """Settings of a Metropolis walk on integers, bounded or not.
+
+    A step visits each entry ``n_tries`` times. It proposes to jump up or down by an integer
+    whose logarithm is uniform between 0 and that of ``1 + 4 s``, where s is the spread of the entry
+    among the rows of the pilot: short jumps and long ones alike. The proposal is symmetric, also
+    at bounds, beyond which the density is zero. Entries with a fixed sum, as the counts of a
+    ``pm.Multinomial``, jump along with another one of them, which gives way. Momentum is carried
+    along.
+
+    Parameters
+    ----------
+    n_tries
+        Proposals for each entry in a step, 1 to 64.
+    sites
+        The entries; empty for those of the variables that the kernel is given to.
+
+    References
+    ----------
+    Metropolis et al. (1953), doi 10.1063/1.1699114.
+
+    Examples
+    --------
+    >>> from pymc_logz.kernels import IntegerWalk
+    >>> IntegerWalk(n_tries=8)
+    IntegerWalk(n_tries=8, sites=())
+    """
+
+    n_tries: int = 4
+    sites: tuple[Site, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_integer(1, MAX_STEPS, n_tries=self.n_tries)
+
+    def evaluations_per_move(self, n_dims: int) -> int:
+        """Evaluations of the path: one for each proposal."""
+        return self.n_tries * len(self.sites)
+
+    @property
+    def _has_ties(self) -> bool:
+        return any(site.tied is not None for site in self.sites)
+
+    def draw_noise(self, rng: np.random.Generator, n_moves: int, n_rows: int, n_dims: int) -> Any:
+        """Uniforms for the order, the jumps and the decisions."""
+        each = (n_moves, n_rows, self.evaluations_per_move(n_dims))
+        backward, length, side = rng.random(each[:2]), rng.random(each), rng.random(each)
+        noise = backward, length, side, draw_log_uniform(rng, each)
+        # which entry of a fixed sum gives way
+        return (*noise, rng.random(each)) if self._has_ties else noise
+
+    def step(
+        self, path: AnnealingPath, state: KernelState, move: Move, noise: Any
+    ) -> tuple[KernelState, KernelInfo]:
+        """Propose jumps; leaves the density at ``move.beta`` invariant, and gradients stale."""
+        path, n_visits = path.without_gradients(), self.evaluations_per_move(path.n_dims)
+        here_of, lower, upper = table_of(self.sites, path.n_dims)
+        columns = [site.column for site in self.sites]
+        lowest, highest = np.full(path.n_dims, -np.inf), np.full(path.n_dims, np.inf)
+        lowest[columns], highest[columns] = lower.data, upper.data
+        partner_of = _partners(self.sites, path.n_dims) if self._has_ties else None
+
+        def visit(*args: Any) -> list[Any]:
+            which, length, side, log_uniform, *partner = args[: 4 + self._has_ties]
+            position, reference, ratio, rate, beta, step_size, spread = args[-7:]
+            here = here_of[which % len(self.sites)]
+            own_spread = pt.switch(here, spread, 0.0).sum(axis=1)
+            # four spreads cross all rows in one jump
+            jump = pt.floor((1.0 + 4.0 * own_spread) ** length)
+            jump = pt.switch(step_size > 0, pt.switch(side < 0.5, -jump, jump), 0.0)
+            along = pt.cast(here, "float64")
+            if partner_of is not None:
+                along = along - partner_of(which % len(self.sites), partner[0])
+            proposed = position + along * jump[:, None]
+            inside = pt.and_(proposed >= lowest, proposed <= highest).all(axis=1)
+            # a value that is none may be an index that is none
+            proposed = pt.switch(inside[:, None], proposed, position)
+            found = path.evaluate(proposed)
+            before = Evaluation(reference, ratio, *found[2:])
+            log_accept = log_density(found, beta) - log_density(before, beta)
+            new, info = metropolis(
+                pt.switch(inside, log_accept, -np.inf),
+                log_uniform,
+                state._replace(position=proposed, evaluation=found),
+                state._replace(position=position, evaluation=before),
+            )
+            return [new.position, *new.evaluation[:2], rate + info.acceptance_rate / n_visits]
+
+        # spread of each entry, shape (d,), or (n, d) where settings are those of each row
+        is_vector = move.scale.ndim == move.step_size.ndim + 1
+        spread_of_all = move.scale if is_vector else pt.sqrt((move.scale**2).sum(axis=-1))
+        backward, *of_visits = noise
+        position, reference, ratio, rate = visits(
+            visit,
+            [in_order(backward, n_visits), *(part.T for part in of_visits)],
+            [state.position, *state.evaluation[:2], pt.zeros_like(state.evaluation[0])],
+            [move.beta, move.step_size, spread_of_all],
+        )
+        evaluation = state.evaluation._replace(log_reference=reference, log_ratio=ratio)
+        return KernelState(position, state.momentum, evaluation), KernelInfo(rate)
+
+
 def table_of(sites: tuple[Site, ...], n_dims: int) -> list[Any]:
     """Of each of m entries: true in its column, shape (m, d), and its ends or infinities (m,)."""
     columns = np.array([site.column for site in sites])
@@ -184,3 +296,25 @@ def visits(visit: Any, sequences: list[Any], carried: list[Any], constants: list
         # not strict: the path may hold data of the rows, which come along
     )
     return [end[-1] for end in ends]
+
+
+def _partners(
+    sites: tuple[Site, ...], n_dims: int
+) -> Callable[[TensorVariable, TensorVariable], TensorVariable]:
+    """From entries visited and uniforms to ones (n, d) where another of the same sum gives way."""
+    others = [
+        [two.column for two in sites if two.tied == one.tied is not None and two is not one]
+        for one in sites
+    ]
+    columns = np.zeros((len(sites), max(map(len, others))), dtype=int)
+    for row, own in zip(columns, others, strict=True):
+        row[: len(own)] = own
+    counts, columns_of = pt.constant(np.array(list(map(len, others)))), pt.constant(columns)
+
+    def partner(which: TensorVariable, uniform: TensorVariable) -> TensorVariable:
+        n_others = counts[which]
+        chosen = pt.cast(pt.floor(uniform * n_others), "int64")
+        there = pt.eq(np.arange(n_dims), columns_of[which, chosen][:, None])
+        return pt.switch((n_others > 0)[:, None], pt.cast(there, "float64"), 0.0)
+
+    return partner
