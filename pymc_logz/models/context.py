@@ -1,9 +1,9 @@
 """The model that a user means, its labels, and messages for arguments that changed places."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
-from functools import wraps
+from functools import partial, wraps
 from inspect import signature
 from typing import Any
 
@@ -72,15 +72,17 @@ def pymc_model_of(given: Any) -> Any:
         return given
     kept = kept_for(given)
     kept.bake_in(given.data_vars)  # of which PyMC makes copies
-    return kept.get("one turn", lambda: _with_one_turn(given, angles))
+    one_turn = partial(change_value_transforms, given, dict.fromkeys(angles, ONE_TURN))
+    return kept.get("one turn", without_initial_values(given)(one_turn))
 
 
-def _with_one_turn(model: pm.Model, angles: Sequence[str]) -> pm.Model:
-    """A copy of a model, without the initial values, that PyMC does not copy."""
+@contextmanager
+def without_initial_values(model: pm.Model) -> Iterator[None]:
+    """While PyMC copies a model: initial values are what it does not copy."""
     initial = dict(model.rvs_to_initial_values)
     model.rvs_to_initial_values.update(dict.fromkeys(initial))
     try:
-        return change_value_transforms(model, dict.fromkeys(angles, ONE_TURN))
+        yield
     finally:
         model.rvs_to_initial_values.update(initial)
 
