@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 
 from pymc_logz.discrete.elimination import Round, rounds_for
-from pymc_logz.discrete.independence import NONE, SEVERAL, Owners, Sets, Tracer
+from pymc_logz.discrete.independence import SEVERAL, Owners, Tracer
 from pymc_logz.models.data_inputs import starting_point
 from pymc_logz.models.discrete import colours, columns_of, is_discrete
 from pymc_logz.models.flat import FlatModel
@@ -16,8 +16,8 @@ from pymc_logz.models.preparation import NotSummed
 from pymc_logz.paths.geometric import most_values
 
 Pair = tuple[int, int]
-Traced = tuple[tuple[int, ...], tuple[Pair, ...], tuple[Owners, ...]]
-"""Entries that are followed, their pairs, and owners of all elements of all pieces."""
+Traced = tuple[tuple[int, ...], tuple[Pair, ...], tuple[np.ndarray, ...]]
+"""Entries that are followed, their pairs, and what owns each element of each piece, as a number."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class SumPlan:
     """Numbers, among its sites, of those that are summed one after the other, m of them."""
     points: np.ndarray
     """Values of the others, in their order, shape (C, number of them)."""
-    owners: tuple[Owners, ...]
+    owners: tuple[np.ndarray, ...]
     """Owner of each element of each piece of the density: a site, or a pair after the sites."""
     pairs: tuple[Pair, ...] = ()
     """Places in ``alone`` of two that some element depends on, the smaller first, E of them."""
@@ -160,33 +160,30 @@ def _names(whole: FlatModel, entries: Iterable[int]) -> list[str]:
     return list(dict.fromkeys(owners[whole.sites[i].column] for i in entries))
 
 
-def _numbered_pairs(
-    alone: Sequence[int], found: Sequence[Owners], sets: Sets
-) -> tuple[tuple[Pair, ...], tuple[Owners, ...]]:
-    """Pairs that own an element, by their places, and owners with pairs numbered after sites."""
-    n_sites = sets.n_entries
-    numbers = sorted({int(i) for one in found for i in np.unique(one) if i >= n_sites})
-    place = {site: k for k, site in enumerate(alone)}
-    pairs = [tuple(sorted(place[site] for site in sets.members[number])) for number in numbers]
-    renamed = np.arange(len(sets.members) + 2)  # the last two are SEVERAL and NONE
-    renamed[-2:] = SEVERAL, NONE
-    renamed[numbers] = n_sites + np.arange(len(numbers))
-    return tuple((i, j) for i, j in pairs), tuple(renamed[one] for one in found)
+def _numbered(owners: Owners, pairs: np.ndarray, n_sites: int) -> np.ndarray:
+    """A number for each element: that of its entry, or of its pair after all entries, or `NONE`."""
+    key = np.array([n_sites, 1])
+    of_pair = n_sites + np.searchsorted(pairs @ key, owners @ key)
+    return np.where(owners[..., 0] < owners[..., 1], of_pair, owners[..., 0])
 
 
 def _traced_entries(whole: FlatModel, pieces: Sequence[object], largest: int) -> Traced:
     """Entries of which each piece has so many at most."""
     sites, start = whole.sites, starting_point(whole.model)
     tracer = Tracer(pieces, {var: start[var.name] for var in whole.model.value_vars})
-    entries, sets = numbered(whole), Sets(len(sites), largest)
+    entries = numbered(whole)
 
-    def traced(followed: Mapping[object, Owners]) -> Traced | None:
-        owners = tracer.owners(followed, sets)
-        if any(np.any(one == SEVERAL) for one in owners):
+    def traced(followed: Mapping[object, np.ndarray]) -> Traced | None:
+        owners = tracer.owners(followed)
+        ends = np.concatenate([one.reshape(-1, 2) for one in owners])
+        both = np.unique(ends[ends[:, 0] < ends[:, 1]], axis=0)
+        if np.any(ends == SEVERAL) or (largest == 1 and both.size):
             return None
         alone = tuple(sorted(int(i) for numbers in followed.values() for i in numbers.ravel()))
-        pairs, numbered_owners = _numbered_pairs(alone, owners, sets)
-        return None if rounds_for(len(alone), pairs) is None else (alone, pairs, numbered_owners)
+        pairs = tuple((i, j) for i, j in np.searchsorted(alone, both).tolist())
+        if rounds_for(len(alone), pairs) is None:
+            return None
+        return alone, pairs, tuple(_numbered(one, both, len(sites)) for one in owners)
 
     # arrays first: a few lone numbers can be summed together
     narrow = {
@@ -196,7 +193,7 @@ def _traced_entries(whole: FlatModel, pieces: Sequence[object], largest: int) ->
     }
     if found := traced(narrow):
         return found
-    followed: dict[object, Owners] = {}
+    followed: dict[object, np.ndarray] = {}
     for var, numbers in narrow.items():
         tried = {**followed, var: numbers}
         followed = tried if traced(tried) else followed
@@ -205,7 +202,7 @@ def _traced_entries(whole: FlatModel, pieces: Sequence[object], largest: int) ->
     return found
 
 
-def numbered(whole: FlatModel) -> dict[object, Owners]:
+def numbered(whole: FlatModel) -> dict[object, np.ndarray]:
     """Discrete value variables of a model, and the numbers of their entries among all of those."""
     start = starting_point(whole.model)
     variables = filter(is_discrete, whole.model.value_vars)
