@@ -22,7 +22,7 @@ from pymc_logz.errors import CheckpointError, warn
 from pymc_logz.long_runs.records import SUFFIX, WRITING, read_record, write_record
 from pymc_logz.runners.moves_of_rows import Work
 
-FORMAT, FORMAT_VERSION = "pymc_logz checkpoint", 2
+FORMAT = {"format": "pymc_logz checkpoint", "layout": 2}
 HEADER, LOCK = "checkpoint.json", ".lock"
 """Names of what is no record."""
 
@@ -88,10 +88,9 @@ class Keeper:
 
     def _create(self, identity: Mapping[str, Any], begun: Mapping[str, Any]) -> None:
         new = self.path.with_name(f"{self.path.name}{WRITING}{uuid.uuid4().hex}")
-        header = {"format": FORMAT, "layout": FORMAT_VERSION, "identity": identity}
         try:
             new.mkdir(parents=True)
-            (new / HEADER).write_text(json.dumps(header))
+            (new / HEADER).write_text(json.dumps({**FORMAT, "identity": identity}))
             for name, record in begun.items():
                 write_record(new, name, record)
             os.rename(new, self.path)
@@ -241,7 +240,7 @@ def header_of(path: Path) -> dict[str, Any]:
         raise CheckpointError(f"there is no checkpoint at {str(path)!r}")
     try:
         found = json.loads((path / HEADER).read_text())
-        if found["format"] == FORMAT and found["layout"] == FORMAT_VERSION:
+        if found == {**found, **FORMAT}:
             return dict(found)
         what = f"it has format {found['format']!r} and layout {found['layout']!r}"
     except (OSError, ValueError, KeyError, TypeError) as error:
