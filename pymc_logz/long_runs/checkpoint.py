@@ -1,7 +1,7 @@
 """Checkpoints: what a run has come to, in a folder that is never half written.
 
 Each record is a file in it, of a JSON tree and of arrays. A record is written beside the others and
-then renamed, which file systems do at once or not at all; the one before it goes after that.
+then renamed, which file systems do at once or not at all, and takes the place of the one before.
 Nothing in it is code, or ever unpickled.
 """
 
@@ -38,7 +38,6 @@ def check_path(path: Any) -> Path:
 class _Chain:
     """What was written of a chain."""
 
-    n_states: int = 0
     n_parts: int = 0
     waiting: list[Any] = field(default_factory=list)
     """Parts of its draws that could not be written yet."""
@@ -141,31 +140,18 @@ class Keeper:
                 return
             del chain.waiting[0]
             chain.n_parts += 1
-        state = {"job": job, "n_parts": chain.n_parts}
-        if self.write(f"{name}.{chain.n_states:06d}", state):
-            chain.n_states += 1
-            for number in self._states(name):
-                if number < chain.n_states - 1:
-                    (self.path / f"{name}.{number:06d}{SUFFIX}").unlink(missing_ok=True)
+        self.write(name, {"job": job, "n_parts": chain.n_parts})
 
     def chain(self, name: str) -> tuple[Any, list[Any]] | None:
-        """Where a chain is, and the parts of its draws; None if none of it can be read."""
+        """Where a chain is, and the parts of its draws; None if they cannot be read."""
         chain = self._chains[name] = _Chain()
-        for number in sorted(self._states(name), reverse=True):
-            chain.n_states = max(chain.n_states, number + 1)
-            state = self.read(f"{name}.{number:06d}")
-            if state is None:
-                continue
-            parts = [self.read(f"{name}.part-{i:06d}") for i in range(state["n_parts"])]
-            if all(part is not None for part in parts):
-                chain.n_parts = len(parts)
-                return state["job"], parts
-        return None
-
-    def _states(self, name: str) -> list[int]:
-        """Numbers of the states of a chain that are there."""
-        found = (entry.stem.removeprefix(f"{name}.") for entry in self.path.glob(f"{name}.*"))
-        return [int(number) for number in found if number.isdigit()]
+        if (state := self.read(name)) is None:
+            return None
+        parts = [self.read(f"{name}.part-{i:06d}") for i in range(state["n_parts"])]
+        if any(part is None for part in parts):
+            return None
+        chain.n_parts = len(parts)
+        return state["job"], parts
 
     def write(self, name: str, record: Any) -> bool:
         """Write a record; whether that could be done. If not, the run goes on, and says so."""

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from pymc_logz.bits.energies import BinaryEnergy
 
-CHAIN = re.compile(r"(.+\.chain-\d+)\.\d+")
-"""Names of records that are states of chains."""
+CHAIN = re.compile(r".+\.chain-\d+")
+"""Names of records that say where a chain is."""
 MODEL = re.compile(r"model-\d+")
 """Names of checkpoints within that of several models."""
 
@@ -125,10 +125,9 @@ def resume(path: str | os.PathLike) -> KeptRun:
         for model, kept in within.items()
         for name, counts in kept.chains.items()
     }
-    newest = {found[1]: name for name in names if (found := CHAIN.fullmatch(name))}
-    for chain, name in newest.items():
+    for name in filter(CHAIN.fullmatch, names):
         if (state := keeper.read(name)) is not None:
-            chains[chain] = state["job"].n_done, state["job"].n_total
+            chains[name] = state["job"].n_done, state["job"].n_total
     hidden = (SEED, REQUEST, DENSITY, "finished")
     settings = identity["settings"]
     return KeptRun(

@@ -59,8 +59,8 @@ def test_a_chain_is_read_as_it_was_written_last(path: Path) -> None:
         np.testing.assert_equal(found.rng, job(32).rng)
         np.testing.assert_array_equal(np.concatenate(parts), [1, 1, 2, 2, 3, 3, 4, 4])
         assert keeper.chain("forward-1.chain-1") is None
-    states = [p.name for p in path.glob("forward-1.chain-0.0*")]
-    assert states == ["forward-1.chain-0.000003.npz"]
+    files = sorted(p.name.removeprefix("forward-1.chain-0.") for p in path.glob("forward-*"))
+    assert files == ["npz", *(f"part-00000{i}.npz" for i in range(4))]
 
 
 def test_what_was_made_is_made_once_and_generators_move_on(path: Path) -> None:
@@ -113,31 +113,26 @@ def test_something_else_at_the_path_is_left_alone(made: str, path: Path) -> None
     assert sorted(p.name for p in path.parent.rglob("*")) == before
 
 
+@pytest.mark.parametrize("harmed", ["a.chain-0", "a.chain-0.part-000001"])
 @pytest.mark.parametrize("harm", ["cut", "bits", "empty"])
-def test_a_state_that_is_not_whole_gives_way_to_the_one_before(harm: str, path: Path) -> None:
-    """Would catch garbage that is gone on from, and a run that is lost with its last state."""
-    first = path / "a.chain-0.000000.npz"
+def test_a_chain_that_is_not_whole_is_made_again(harm: str, harmed: str, path: Path) -> None:
+    """Would catch garbage that is gone on from."""
     with opened(path) as keeper:
-        keeper.store_chain("a.chain-0", job(8), None)
-        contents = first.read_bytes()
-        keeper.store_chain("a.chain-0", job(16), None)
-    first.write_bytes(contents)  # it was killed before it could remove the one before
-    last = path / "a.chain-0.000001.npz"
-    whole = last.read_bytes()
-    at = whole.index(np.full(3, 1.6).tobytes())  # the log weights
-    harmed = {
-        "cut": whole[:-8],
-        "bits": whole[:at] + b"\1" + whole[at + 1 :],
-        "empty": b"",
-    }
-    last.write_bytes(harmed[harm])
+        for n in (1, 2):
+            keeper.store_chain("a.chain-0", job(8 * n), np.full(3, 0.8 * n))
+    file = path / f"{harmed}.npz"
+    whole = file.read_bytes()
+    at = whole.index(np.full(3, 1.6).tobytes())  # the log weights, or the draws
+    changed = {"cut": whole[:-8], "bits": whole[:at] + b"\1" + whole[at + 1 :], "empty": b""}
+    file.write_bytes(changed[harm])
     with opened(path) as keeper:
         with pytest.warns(EvidenceWarning, match="is damaged"):
-            kept = keeper.chain("a.chain-0")
-        assert kept is not None
-        assert kept[0].n_done == 8
-        keeper.store_chain("a.chain-0", job(24), None)
-    assert records.read_record(path / "a.chain-0.000002.npz")["n_parts"] == 0
+            assert keeper.chain("a.chain-0") is None
+        keeper.store_chain("a.chain-0", job(8), np.full(3, 5.0))
+        kept = keeper.chain("a.chain-0")
+    assert kept is not None
+    assert kept[0].n_done == 8
+    np.testing.assert_array_equal(kept[1], [np.full(3, 5.0)])
 
 
 def test_a_disk_that_is_full_costs_nothing_but_a_warning(
