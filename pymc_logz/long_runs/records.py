@@ -5,7 +5,6 @@ lists, tuples, dicts with strings as keys, and of dataclasses and named tuples o
 file of NumPy (npz) holds it, which is there as a whole or not at all.
 """
 
-import base64
 import json
 import os
 import uuid
@@ -32,14 +31,12 @@ def encode(record: Any) -> tuple[Any, list[np.ndarray]]:
 
 
 def _encode(value: Any, arrays: list[np.ndarray]) -> Any:
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float):  # also one of NumPy
-        return {"float": float(value).hex()}
-    if isinstance(value, bytes):
-        return {"bytes": base64.b64encode(value).decode()}
     if isinstance(value, np.generic):
         return _encode(value.item(), arrays)
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, bytes):
+        return {"bytes": value.hex()}
     if hasattr(value, "__array__"):
         return _encode_array(np.asarray(value), arrays)
     if isinstance(value, Mapping):
@@ -63,13 +60,11 @@ def _encode_array(array: np.ndarray, arrays: list[np.ndarray]) -> Any:
 
 def decode(tree: Any, arrays: list[np.ndarray]) -> Any:
     """The record that was encoded; a CheckpointError if something in it is none."""
-    if tree is None or isinstance(tree, bool | int | str):
+    if tree is None or isinstance(tree, bool | int | float | str):
         return tree
     match tree:
-        case {"float": str(digits)}:
-            return float.fromhex(digits)
-        case {"bytes": str(text)}:
-            return base64.b64decode(text)
+        case {"bytes": str(digits)}:
+            return bytes.fromhex(digits)
         case {"array": int(number)} if number < len(arrays):
             array, times = arrays[number], tree.get("times")
             return array if times is None else np.broadcast_to(array, (times, *array.shape))

@@ -148,14 +148,14 @@ def check_same(name: str, one: Outcome, again: Outcome | None) -> None:
         )
 
 
-def _results(outcome: Outcome) -> tuple[Any, list[bytes]]:
+def _results(outcome: Outcome) -> tuple[str, list[bytes]]:
     """All that a chain came to, its parts joined."""
     parts = [np.concatenate(part) for part in zip(*map(leaves, outcome.parts), strict=True)]
     results = fields_of(outcome.job) or {}
     for no_result in ("rng", "n_evaluations"):
         results.pop(no_result, None)
     tree, arrays = encode([results, parts])
-    return tree, [array.tobytes() for array in arrays]
+    return repr(tree), [array.tobytes() for array in arrays]
 
 
 class _Drive:

@@ -83,11 +83,8 @@ def follow(model: Any, data: Sequence[str] | None, rngs: Generators) -> Followed
 
 def evaluator(block: TemperBlock, compile_kwargs: Mapping[str, Any] | None) -> Any:
     """Function of rows (n, d), their data (n, D) and parameters: what the path is worth there."""
-    rows, data = pt.matrix("rows", dtype="float64", shape=(None, block.path.n_dims)), []
-    path = block.path
-    if path.data is not None:
-        data = [pt.matrix("data", dtype="float64", shape=(None, *path.data.type.shape))]
-        path = path.given(*data)
+    path, data = block.path.with_inputs()
+    rows = pt.matrix("rows", dtype="float64", shape=(None, path.n_dims))
     trial = [np.zeros((block.n_walkers, path.n_dims)), *block.row_data, *path.values]
     inputs = [rows, *data, *path.parameters]
     return compile_function(inputs, list(path.evaluate(rows)), compile_kwargs, trial)
