@@ -16,8 +16,8 @@ from pymc_logz.models.preparation import NotSummed
 from pymc_logz.paths.geometric import most_values
 
 Pair = tuple[int, int]
-Traced = tuple[tuple[int, ...], tuple[Pair, ...], tuple[np.ndarray, ...]]
-"""Entries that are followed, their pairs, and what owns each element of each piece, as a number."""
+Traced = tuple[tuple[int, ...], tuple[Pair, ...], tuple[Owners, ...]]
+"""Entries that are followed, their pairs, and owners of all elements of all pieces."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,10 @@ class SumPlan:
     """Numbers, among its sites, of those that are summed one after the other, m of them."""
     points: np.ndarray
     """Values of the others, in their order, shape (C, number of them)."""
-    owners: tuple[np.ndarray, ...]
-    """Owner of each element of each piece of the density: a site, or a pair after the sites."""
+    owners: tuple[Owners, ...]
+    """Sites that own each element of each piece of the density, at most two."""
     pairs: tuple[Pair, ...] = ()
-    """Places in ``alone`` of two that some element depends on, the smaller first, E of them."""
+    """Places in ``alone`` of two that some element depends on, the smaller first, E in order."""
 
     @cached_property
     def rounds(self) -> tuple[Round, ...]:
@@ -105,7 +105,7 @@ class SumPlan:
     def cost(self) -> int:
         """Elements that are computed for one row."""
         n_points, k, _ = self.shape
-        own = self.n_combinations * sum(one.size for one in self.owners)
+        own = self.n_combinations * sum(one.size // 2 for one in self.owners)
         groups = [group for one in self.rounds for group in one.groups] if self.pairs else []
         tables = sum(group.entries.size * k ** (1 + len(group.neighbours)) for group in groups)
         return n_points * (own + tables)
@@ -160,13 +160,6 @@ def _names(whole: FlatModel, entries: Iterable[int]) -> list[str]:
     return list(dict.fromkeys(owners[whole.sites[i].column] for i in entries))
 
 
-def _numbered(owners: Owners, pairs: np.ndarray, n_sites: int) -> np.ndarray:
-    """A number for each element: that of its entry, or of its pair after all entries, or `NONE`."""
-    key = np.array([n_sites, 1])
-    of_pair = n_sites + np.searchsorted(pairs @ key, owners @ key)
-    return np.where(owners[..., 0] < owners[..., 1], of_pair, owners[..., 0])
-
-
 def _traced_entries(whole: FlatModel, pieces: Sequence[object], largest: int) -> Traced:
     """Entries of which each piece has so many at most."""
     sites, start = whole.sites, starting_point(whole.model)
@@ -183,7 +176,7 @@ def _traced_entries(whole: FlatModel, pieces: Sequence[object], largest: int) ->
         pairs = tuple((i, j) for i, j in np.searchsorted(alone, both).tolist())
         if rounds_for(len(alone), pairs) is None:
             return None
-        return alone, pairs, tuple(_numbered(one, both, len(sites)) for one in owners)
+        return alone, pairs, tuple(owners)
 
     # arrays first: a few lone numbers can be summed together
     narrow = {
