@@ -346,5 +346,4 @@ def relax(model: pm.Model, tolerance: float | Mapping[str, Any]) -> pm.Model:
 
 def graph_of(model: pm.Model) -> FunctionGraph:
     """A copy of a model as one graph, to be changed into a new model, without initial values."""
-    with without_initial_values(model):
-        return fgraph_from_model(model)[0]
+    return without_initial_values(model, fgraph_from_model)[0]

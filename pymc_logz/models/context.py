@@ -1,7 +1,7 @@
 """The model that a user means, its labels, and messages for arguments that changed places."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from difflib import get_close_matches
 from functools import partial, wraps
 from inspect import signature
@@ -72,17 +72,16 @@ def pymc_model_of(given: Any) -> Any:
         return given
     kept = kept_for(given)
     kept.bake_in(given.data_vars)  # of which PyMC makes copies
-    one_turn = partial(change_value_transforms, given, dict.fromkeys(angles, ONE_TURN))
-    return kept.get("one turn", without_initial_values(given)(one_turn))
+    copied = partial(change_value_transforms, vars_to_transforms=dict.fromkeys(angles, ONE_TURN))
+    return kept.get("one turn", lambda: without_initial_values(given, copied))
 
 
-@contextmanager
-def without_initial_values(model: pm.Model) -> Iterator[None]:
-    """While PyMC copies a model: initial values are what it does not copy."""
+def without_initial_values[Made](model: pm.Model, copied: Callable[[pm.Model], Made]) -> Made:
+    """A copy of a model, without the initial values, that PyMC does not copy."""
     initial = dict(model.rvs_to_initial_values)
     model.rvs_to_initial_values.update(dict.fromkeys(initial))
     try:
-        yield
+        return copied(model)
     finally:
         model.rvs_to_initial_values.update(initial)
 
