@@ -41,7 +41,7 @@ WINGS = (
     "workflow",
 )
 # Figures of today: they may fall, and then the number here falls with them.
-CEILINGS = {"lines": 38117, "modules": 189, "lines of the core": 26005, "named numbers": 101}
+CEILINGS = {"lines": 37916, "modules": 189, "lines of the core": 25998, "named numbers": 99}
 
 
 def package_files() -> dict[str, Path]:
