@@ -145,7 +145,7 @@ def checkpoint(wanted: float) -> None:
     run(model, 64)
     k = int(64 + 448 * wanted / max(cpu_seconds(lambda: run(model, 512)), 1e-3))
     for i in range(REPEATS):
-        path, line = folder / f"{i}.zarr", {"part": "checkpoint", "temperatures": k}
+        path, line = folder / f"{i}.ckpt", {"part": "checkpoint", "temperatures": k}
         line["load"] = os.getloadavg()[0]
         for name, options in (("plain", {}), ("kept", {"checkpoint": path})):
             n_written.clear()

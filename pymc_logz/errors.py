@@ -123,7 +123,7 @@ class CheckpointError(ValueError):
         import pymc_logz as lz
 
         try:
-            lz.resume("not_there.zarr")
+            lz.resume("not_there.ckpt")
         except lz.CheckpointError as error:
             print(error)
     """

@@ -74,10 +74,19 @@ class BinaryEnergy(ForeignModel):
         return self.path.n_dims
 
     @cached_property
-    def n_summed(self) -> int:
-        """Bits whose states an exact sum goes through: the smaller of two blocks, or all."""
-        sizes = self.path.sizes
-        return min(sizes) if len(sizes) == 2 else self.n_sites
+    def summed(self) -> np.ndarray:
+        """Whether an exact sum goes through a bit: all do, or the smaller of two blocks, (d,)."""
+        first, *others = self.path.sizes
+        is_first = np.arange(self.n_sites) < first
+        return is_first == (first <= others[0]) if len(others) == 1 else is_first | True
+
+    @cached_property
+    def couplings(self) -> np.ndarray:
+        """Of any two bits, shape (d, d)."""
+        given, sizes = np.asarray(self.path.values[0]), self.path.sizes
+        if len(sizes) != 2:
+            return given
+        return np.block([[np.zeros((sizes[0],) * 2), given], [given.T, np.zeros((sizes[1],) * 2)]])
 
     def named(self, rows: np.ndarray) -> dict[str, np.ndarray]:
         """Values by name, shape (n, ...), of rows of bits (n, d)."""
@@ -113,14 +122,9 @@ class BinaryEnergy(ForeignModel):
 
     def log_density(self, values: Mapping[str, Any]) -> np.ndarray:
         """Log of the unnormalised density of values by name, shape (n,)."""
-        couplings, bias, _, constant = self.path.values
+        _, bias, _, constant = self.path.values
         rows = self.rows(values)
-        if len(self.path.sizes) == 2:
-            first, second = np.split(rows, [self.path.sizes[0]], axis=1)
-            pairs = ((first @ couplings) * second).sum(axis=1)
-        else:
-            pairs = ((rows @ couplings) * rows).sum(axis=1) / 2
-        return np.asarray(rows @ bias + pairs + constant)
+        return np.asarray(rows @ bias + ((rows @ self.couplings) * rows).sum(axis=1) / 2 + constant)
 
     def log_z_at(self, betas: Any) -> np.ndarray:
         """Exact log Z at inverse temperatures (K,), in nats, shape (K,).
@@ -146,39 +150,30 @@ class BinaryEnergy(ForeignModel):
         """As `sample`, rows of bits (n, d)."""
         log_mass = self._log_masses(beta)
         mass = np.exp(log_mass - logsumexp(log_mass))
-        chosen = states(self.n_summed, rng.choice(mass.size, size=n, p=mass / mass.sum()))
-        _, odds = self._summed_over(chosen, beta)
-        if odds is None:
-            return chosen
-        other = (rng.random(odds.shape) < expit(odds)).astype(float)
-        is_first = np.argmin(self.path.sizes) == 0
-        return np.concatenate([chosen, other] if is_first else [other, chosen], axis=1)
+        rows, chosen = np.empty((n, self.n_sites)), rng.choice(mass.size, n, p=mass / mass.sum())
+        rows[:, self.summed] = states(self.summed.sum(), chosen)
+        _, odds = self._summed_over(rows[:, self.summed], beta)
+        rows[:, ~self.summed] = rng.random(odds.shape) < expit(odds)
+        return rows
 
     def _log_masses(self, beta: float) -> np.ndarray:
         """Log mass of each state of the bits that are summed over, shape (2**m,)."""
-        if self.n_summed > MAX_SUMMED:
+        if (m := int(self.summed.sum())) > MAX_SUMMED:
             raise ValueError(
-                f"{self.name} has {self.n_summed} bits whose states would have to be summed over, "
+                f"{self.name} has {m} bits whose states would have to be summed over, "
                 f"and {MAX_SUMMED} are the most; use sample_tempered(model=...) for log Z"
             )
-        n = 2**self.n_summed
-        parts = np.split(np.arange(n), max(1, n // 2**14))
-        masses = [self._summed_over(states(self.n_summed, part), beta)[0] for part in parts]
-        return np.concatenate(masses)
+        parts = np.split(np.arange(2**m), max(1, 2**m // 2**14))
+        return np.concatenate([self._summed_over(states(m, part), beta)[0] for part in parts])
 
-    def _summed_over(self, chosen: np.ndarray, beta: float) -> tuple[np.ndarray, np.ndarray | None]:
-        """Log mass of states of one block, or of all bits; log odds of the other block, if any."""
-        couplings, bias, base, constant = self.path.values
-        linear = (1 - beta) * base + beta * bias
+    def _summed_over(self, chosen: np.ndarray, beta: float) -> tuple[np.ndarray, np.ndarray]:
+        """Log mass of states of bits that are gone through, and log odds of all others, if any."""
+        (_, bias, base, constant), summed = self.path.values, self.summed
+        linear, field = (1 - beta) * base + beta * bias, chosen @ (beta * self.couplings[summed])
+        odds = (linear + field)[:, ~summed]
+        own = (chosen * (linear + field / 2)[:, summed]).sum(axis=1)
         scale = beta * constant - (1 - beta) * np.logaddexp(0, base).sum()
-        if len(self.path.sizes) != 2:
-            pairs = beta * ((chosen @ couplings) * chosen).sum(axis=1) / 2
-            return chosen @ linear + pairs + scale, None
-        own, other = np.split(linear, [self.path.sizes[0]])
-        if np.argmin(self.path.sizes) == 1:
-            own, other, couplings = other, own, couplings.T
-        odds = other + chosen @ (beta * couplings)
-        return chosen @ own + np.logaddexp(0, odds).sum(axis=1) + scale, odds
+        return own + np.logaddexp(0, odds).sum(axis=1) + scale, odds
 
 
 @dataclass(frozen=True, eq=False)

@@ -229,7 +229,7 @@ def torus_log_z(shape: tuple[int, int], coupling: float, external_field: float) 
 
 def _with_log_z[Energy: BinaryEnergy](energy: Energy) -> Energy:
     """The same with its log Z, where at most 20 bits are to be summed over."""
-    if energy.n_summed > MAX_SUMMED:
+    if energy.summed.sum() > MAX_SUMMED:
         return energy
     return replace(energy, log_z=float(energy.log_z_at(1.0)[0]))
 

@@ -2,13 +2,13 @@
 
 A log density is a sum of pieces: elements of arrays, before they are added up. Through the graph of
 each runs, beside the values, an array of *owners*: the entry that an element depends on, or the
-pair of them, `NONE`, or `SEVERAL`. Operations that are not known to keep elements apart make
+two of them, `NONE`, or `SEVERAL`. Operations that are not known to keep elements apart make
 `SEVERAL` of what they are given, so that what is said to be independent is so, and what is not may
 be all the same.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -27,66 +27,33 @@ from pymc_logz.models.cache import is_data
 NONE, SEVERAL = -1, -2
 
 Owners = np.ndarray
-"""Integers of the shape of a variable."""
+"""Two integers for each element of a variable, along a last axis: the smaller and the larger entry
+that it depends on, twice the same if it is one; or twice `NONE`, or `SEVERAL`, which is more than
+two."""
 Rule = Callable[..., Owners | None]
-"""From a node, owners of its inputs, all values, the shape of its output, and sets, to owners."""
-MAX_SETS = 2**14
-"""Sets of entries that are distinguished."""
+"""From a node, owners of its inputs, all values, and the shape of its output, to owners."""
 
 
-class Sets:
-    """Numbers for sets of entries: an entry is its own; above ``largest`` a set is `SEVERAL`."""
+def united(members: np.ndarray) -> Owners:
+    """Owners of elements that depend on all entries along the last axis."""
+    high = members.max(axis=-1, initial=NONE, keepdims=True)
+    known = np.where(members == NONE, high, members)
+    low = np.concatenate([high, known], axis=-1).min(axis=-1, keepdims=True)
+    between = np.any((known != low) & (known != high), axis=-1, keepdims=True)
+    return np.where(between | (low == SEVERAL), SEVERAL, np.concatenate([low, high], axis=-1))
 
-    def __init__(self, n_entries: int, largest: int = 1) -> None:
-        self.n_entries, self.largest = n_entries, largest
-        self.known = {frozenset([i]): i for i in range(n_entries)}
-        self.members = list(self.known)
-        """Entries of each set."""
 
-    def union(self, one: int, other: int) -> int:
-        """Number of the set of the entries of both."""
-        if SEVERAL in (one, other):
-            return SEVERAL
-        found = self.members[one] | self.members[other]
-        if found not in self.known:
-            if len(found) > self.largest or len(self.members) >= MAX_SETS:
-                return SEVERAL
-            self.known[found] = len(self.members)
-            self.members.append(found)
-        return self.known[found]
+def together(owners: Sequence[Owners], shape: tuple[int, ...]) -> Owners:
+    """Owners of elements that depend on one of each of several arrays, broadcast to a shape."""
+    return united(np.concatenate([np.broadcast_to(one, (*shape, 2)) for one in owners], axis=-1))
 
-    def joined(self, one: Owners, other: Owners) -> Owners:
-        """Owners of elements that each depend on those of two arrays of the same shape."""
-        differ = (one != other) & (one != NONE) & (other != NONE)
-        found = np.where(differ, SEVERAL, np.where(one == NONE, other, one))
-        if self.largest > 1 and differ.any():
-            both = np.stack([one[differ], other[differ]], axis=1)
-            kinds, which = np.unique(both, axis=0, return_inverse=True)
-            found[differ] = np.array([self.union(*kind) for kind in kinds])[which.ravel()]
-        return found
 
-    def together(self, owners: Sequence[Owners], shape: tuple[int, ...]) -> Owners:
-        """Owners of elements that depend on one of each of several arrays, broadcast to a shape."""
-        total = np.full(shape, NONE)
-        for one in owners:
-            total = self.joined(total, np.broadcast_to(one, shape))
-        return total
-
-    def reduced(self, one: Owners, axes: tuple[int, ...]) -> Owners:
-        """Owners of elements that depend on all along some axes, which keep the length one."""
-        high = one.max(axis=axes, initial=NONE, keepdims=True)
-        # NONE beside a number is that number; anything else than one number is several
-        same = np.all(np.where(one == NONE, high, one) == high, axis=axes, keepdims=True)
-        found = np.where(same, high, SEVERAL)
-        if self.largest == 1 or same.all() or same.size > MAX_SETS:
-            return found
-        last = tuple(range(one.ndim - len(axes), one.ndim))
-        rows = np.moveaxis(one, axes, last).reshape(same.size, -1)
-        for place in np.flatnonzero(~same):
-            kinds = np.unique(rows[place]).tolist()
-            if kinds[0] != SEVERAL and len(kinds) <= self.largest + 2:
-                found.flat[place] = reduce(self.union, (kind for kind in kinds if kind != NONE))
-        return found
+def reduced(one: Owners, axes: tuple[int, ...]) -> Owners:
+    """Owners of elements that depend on all along some axes, which keep the length one."""
+    rows = np.moveaxis(one, axes, range(-1 - len(axes), -1))
+    kept = rows.shape[: rows.ndim - 1 - len(axes)]
+    rows = rows.reshape(*kept, math.prod(rows.shape[len(kept) :]))
+    return np.expand_dims(united(rows), axes)
 
 
 class Tracer:
@@ -101,15 +68,12 @@ class Tracer:
         function = function_for(list(at), wanted, mode=mode, on_unused_input="ignore")
         self.values: dict[Variable, Any] = dict(zip(wanted, function(*at.values()), strict=True))
 
-    def owners(self, entries: Mapping[Any, Owners], sets: Sets) -> list[Owners]:
-        """Owner of each element of the pieces: a number, `NONE` or `SEVERAL`.
-
-        ``entries`` are the inputs that are followed, with numbers of their elements.
-        """
-        found: dict[Variable, Owners] = dict(entries)
+    def owners(self, entries: Mapping[Any, np.ndarray]) -> list[Owners]:
+        """Owners of the pieces; ``entries`` are inputs, with numbers of their elements."""
+        found = {var: np.stack([one, one], axis=-1) for var, one in entries.items()}
 
         def owner(var: Variable) -> Owners:
-            return found.get(var, np.full(np.shape(self.values.get(var, 0)), NONE))
+            return found.get(var, np.full((*np.shape(self.values.get(var, 0)), 2), NONE))
 
         for node in self.nodes:
             given = [owner(var) for var in node.inputs]
@@ -118,8 +82,8 @@ class Tracer:
             rule = next((rule for kind, rule in RULES.items() if isinstance(node.op, kind)), None)
             for var in node.outputs:
                 shape = np.shape(self.values[var])
-                made = None if rule is None else rule(node, given, self.values, shape, sets)
-                found[var] = np.full(shape, SEVERAL) if made is None else made
+                made = None if rule is None else rule(node, given, self.values, shape)
+                found[var] = np.full((*shape, 2), SEVERAL) if made is None else made
         return [owner(piece) for piece in self.pieces]
 
 
@@ -132,30 +96,33 @@ def data_that_decide(pieces: Sequence[Any]) -> list[Variable]:
     return list(found)
 
 
-def _performed(node: Apply, given: Any, values: Any, shape: Any, sets: Sets) -> Any:
+def _performed(node: Apply, given: Any, values: Any, shape: Any) -> Any:
     """What the operation itself makes of owners in the place of its first input."""
     if any(np.any(one != NONE) for one in given[1:]):
         return None
-    storage: list[list[Any]] = [[None]]
-    node.op.perform(node, [given[0], *(values[var] for var in node.inputs[1:])], storage)
-    return np.asarray(storage[0][0])
+    ends = []
+    for end in np.moveaxis(given[0], -1, 0):
+        storage: list[list[Any]] = [[None]]
+        node.op.perform(node, [end, *(values[var] for var in node.inputs[1:])], storage)
+        ends.append(storage[0][0])
+    return np.stack(ends, axis=-1)
 
 
-def _reduced(node: Apply, given: Any, values: Any, shape: Any, sets: Sets) -> Owners:
+def _reduced(node: Apply, given: Any, values: Any, shape: Any) -> Owners:
     [one], axis = given, node.op.axis
-    return sets.reduced(one, tuple(range(one.ndim) if axis is None else axis)).reshape(shape)
+    return reduced(one, tuple(range(one.ndim - 1) if axis is None else axis)).reshape(*shape, 2)
 
 
-def _joined(node: Apply, given: Any, values: Any, shape: Any, sets: Sets) -> Owners | None:
+def _joined(node: Apply, given: Any, values: Any, shape: Any) -> Owners | None:
     if np.any(given[0] != NONE):
         return None
-    return np.concatenate(given[1:], axis=int(values[node.inputs[0]]))
+    return np.concatenate(given[1:], axis=int(values[node.inputs[0]]) % len(shape))
 
 
-def _taken(node: Apply, given: Any, values: Any, shape: Any, sets: Sets) -> Owners | None:
+def _taken(node: Apply, given: Any, values: Any, shape: Any) -> Owners | None:
     """Elements at indices: each has the owners of the index, and of all that it may choose."""
     if all(np.all(one == NONE) for one in given[1:]):
-        return _performed(node, given, values, shape, sets)
+        return _performed(node, given, values, shape)
     indices = indices_from_subtensor(list(range(1, len(given))), node.op.idx_list)
     moving = [
         axis
@@ -166,28 +133,27 @@ def _taken(node: Apply, given: Any, values: Any, shape: Any, sets: Sets) -> Owne
     ends = [end for one in slices for end in (one.start, one.stop, one.step) if end is not None]
     if any(np.any(given[end] != NONE) for end in ends):
         return None
-    of_index = _of_index(node, given, indices, shape, sets)
+    of_index = _of_index(node, given, indices, shape)
     if of_index is None or np.all(given[0] == NONE):
         return of_index
-    source = np.broadcast_to(sets.reduced(given[0], tuple(moving)), given[0].shape).copy()
-    chosen = _performed(node, [source], values, shape, sets)
-    return sets.together([chosen, of_index], shape)
+    source = np.broadcast_to(reduced(given[0], tuple(moving)), given[0].shape).copy()
+    return together([_performed(node, [source], values, shape), of_index], shape)
 
 
-def _of_index(node: Apply, given: Any, indices: Any, shape: Any, sets: Sets) -> Owners | None:
+def _of_index(node: Apply, given: Any, indices: Any, shape: Any) -> Owners | None:
     """Owners that elements have from the indices that choose them."""
     places = [i for i, index in enumerate(indices) if not isinstance(index, slice)]
     if isinstance(node.op, Subtensor):
-        return sets.together([np.asarray(given[indices[i]]).reshape(()) for i in places], shape)
+        return together([given[indices[i]].reshape(2) for i in places], shape)
     if places != list(range(places[0], places[0] + len(places))):
         return None
     if any(node.inputs[indices[i]].type.dtype == "bool" for i in places):
         return None
     owners = [given[indices[i]] for i in places]
-    block = np.broadcast_shapes(*(one.shape for one in owners))
+    block = np.broadcast_shapes(*(one.shape[:-1] for one in owners))
     rest = len(shape) - places[0] - len(block)
-    made = sets.together(owners, block).reshape(block + (1,) * rest)
-    return np.broadcast_to(made, shape).copy()
+    made = together(owners, block).reshape(*block, *(1,) * rest, 2)
+    return np.broadcast_to(made, (*shape, 2)).copy()
 
 
 RULES: dict[Any, Rule] = {
@@ -195,11 +161,11 @@ RULES: dict[Any, Rule] = {
     (CheckAndRaise, SpecifyShape, ScalarFromTensor, TensorFromScalar): lambda _, given, *more: (
         given[0]
     ),
-    Elemwise: lambda _, given, values, shape, sets: sets.together(given, shape),
+    Elemwise: lambda _, given, values, shape: together(given, shape),
     (Alloc, DimShuffle, Reshape): _performed,
     CAReduce: _reduced,
     Join: _joined,
-    MakeVector: lambda _, given, *more: np.array([int(one) for one in given]),
-    (Shape, Shape_i): lambda _, given, values, shape, sets: np.full(shape, NONE),
+    MakeVector: lambda _, given, *more: np.stack(given),
+    (Shape, Shape_i): lambda _, given, values, shape: np.full((*shape, 2), NONE),
     (Subtensor, AdvancedSubtensor): _taken,
 }

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 
 from pymc_logz.discrete.elimination import Round, rounds_for
-from pymc_logz.discrete.independence import NONE, SEVERAL, Owners, Sets, Tracer
+from pymc_logz.discrete.independence import SEVERAL, Owners, Tracer
 from pymc_logz.models.data_inputs import starting_point
 from pymc_logz.models.discrete import colours, columns_of, is_discrete
 from pymc_logz.models.flat import FlatModel
@@ -31,9 +31,9 @@ class SumPlan:
     points: np.ndarray
     """Values of the others, in their order, shape (C, number of them)."""
     owners: tuple[Owners, ...]
-    """Owner of each element of each piece of the density: a site, or a pair after the sites."""
+    """Sites that own each element of each piece of the density, at most two."""
     pairs: tuple[Pair, ...] = ()
-    """Places in ``alone`` of two that some element depends on, the smaller first, E of them."""
+    """Places in ``alone`` of two that some element depends on, the smaller first, E in order."""
 
     @cached_property
     def rounds(self) -> tuple[Round, ...]:
@@ -105,7 +105,7 @@ class SumPlan:
     def cost(self) -> int:
         """Elements that are computed for one row."""
         n_points, k, _ = self.shape
-        own = self.n_combinations * sum(one.size for one in self.owners)
+        own = self.n_combinations * sum(one.size // 2 for one in self.owners)
         groups = [group for one in self.rounds for group in one.groups] if self.pairs else []
         tables = sum(group.entries.size * k ** (1 + len(group.neighbours)) for group in groups)
         return n_points * (own + tables)
@@ -160,33 +160,23 @@ def _names(whole: FlatModel, entries: Iterable[int]) -> list[str]:
     return list(dict.fromkeys(owners[whole.sites[i].column] for i in entries))
 
 
-def _numbered_pairs(
-    alone: Sequence[int], found: Sequence[Owners], sets: Sets
-) -> tuple[tuple[Pair, ...], tuple[Owners, ...]]:
-    """Pairs that own an element, by their places, and owners with pairs numbered after sites."""
-    n_sites = sets.n_entries
-    numbers = sorted({int(i) for one in found for i in np.unique(one) if i >= n_sites})
-    place = {site: k for k, site in enumerate(alone)}
-    pairs = [tuple(sorted(place[site] for site in sets.members[number])) for number in numbers]
-    renamed = np.arange(len(sets.members) + 2)  # the last two are SEVERAL and NONE
-    renamed[-2:] = SEVERAL, NONE
-    renamed[numbers] = n_sites + np.arange(len(numbers))
-    return tuple((i, j) for i, j in pairs), tuple(renamed[one] for one in found)
-
-
 def _traced_entries(whole: FlatModel, pieces: Sequence[object], largest: int) -> Traced:
     """Entries of which each piece has so many at most."""
     sites, start = whole.sites, starting_point(whole.model)
     tracer = Tracer(pieces, {var: start[var.name] for var in whole.model.value_vars})
-    entries, sets = numbered(whole), Sets(len(sites), largest)
+    entries = numbered(whole)
 
-    def traced(followed: Mapping[object, Owners]) -> Traced | None:
-        owners = tracer.owners(followed, sets)
-        if any(np.any(one == SEVERAL) for one in owners):
+    def traced(followed: Mapping[object, np.ndarray]) -> Traced | None:
+        owners = tracer.owners(followed)
+        ends = np.concatenate([one.reshape(-1, 2) for one in owners])
+        both = np.unique(ends[ends[:, 0] < ends[:, 1]], axis=0)
+        if np.any(ends == SEVERAL) or (largest == 1 and both.size):
             return None
         alone = tuple(sorted(int(i) for numbers in followed.values() for i in numbers.ravel()))
-        pairs, numbered_owners = _numbered_pairs(alone, owners, sets)
-        return None if rounds_for(len(alone), pairs) is None else (alone, pairs, numbered_owners)
+        pairs = tuple((i, j) for i, j in np.searchsorted(alone, both).tolist())
+        if rounds_for(len(alone), pairs) is None:
+            return None
+        return alone, pairs, tuple(owners)
 
     # arrays first: a few lone numbers can be summed together
     narrow = {
@@ -196,7 +186,7 @@ def _traced_entries(whole: FlatModel, pieces: Sequence[object], largest: int) ->
     }
     if found := traced(narrow):
         return found
-    followed: dict[object, Owners] = {}
+    followed: dict[object, np.ndarray] = {}
     for var, numbers in narrow.items():
         tried = {**followed, var: numbers}
         followed = tried if traced(tried) else followed
@@ -205,7 +195,7 @@ def _traced_entries(whole: FlatModel, pieces: Sequence[object], largest: int) ->
     return found
 
 
-def numbered(whole: FlatModel) -> dict[object, Owners]:
+def numbered(whole: FlatModel) -> dict[object, np.ndarray]:
     """Discrete value variables of a model, and the numbers of their entries among all of those."""
     start = starting_point(whole.model)
     variables = filter(is_discrete, whole.model.value_vars)

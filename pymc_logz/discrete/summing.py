@@ -123,11 +123,11 @@ def sums_of(given: Mapping[Any, Any], pieces: Pieces, plan: SumPlan) -> Sums:
     flat, has_value = _along(flat, alone)
     flat, has_point = _along(flat, others)
     n_points, n_combinations = len(plan.points), plan.n_combinations
+    n, owners = len(pieces[0]), [one.reshape(-1, 2) for one in plan.owners]
     sized = [
-        piece.reshape((n_points if c else 1, n_combinations if v else 1, owner.size))
-        for piece, owner, v, c in zip(flat, plan.owners, has_value, has_point, strict=True)
+        piece.reshape((n_points if c else 1, n_combinations if v else 1, len(owner)))
+        for piece, owner, v, c in zip(flat, owners, has_value, has_point, strict=True)
     ]
-    n, owners = len(pieces[0]), [one.ravel() for one in plan.owners]
     prior, ratio = (
         _gathered(sized[part], owners[part], has_value[part], plan)
         for part in (slice(n), slice(n, None))
@@ -152,22 +152,24 @@ def _gathered(
 ) -> Owned:
     """What no entry owns, one owns, and pairs own, of flat pieces."""
     n_points, k, m = plan.shape
-    n_sites, step = len(plan.whole.sites), k**plan.colours
+    step, key = k**plan.colours, np.array([m, 1])
+    keys = np.array(plan.pairs, dtype=int).reshape(-1, 2) @ key
     free, owned = pt.zeros((n_points,)), pt.zeros((n_points, k, m))
     paired = pt.zeros((n_points, k, k, len(plan.pairs)))
     value = np.arange(k)[:, None]
     for piece, owner, differs in zip(pieces, owners, varies, strict=True):
-        of_none, of_pair = np.flatnonzero(owner == NONE), np.flatnonzero(owner >= n_sites)
-        of_one = np.flatnonzero((owner != NONE) & (owner < n_sites))
+        (low, high), places = owner.T, np.searchsorted(plan.alone, owner)
+        of_none, of_pair = np.flatnonzero(low == NONE), np.flatnonzero(low < high)
+        of_one = np.flatnonzero((low == high) & (low != NONE))
         if of_none.size:
             free = free + piece[:, 0, of_none].sum(axis=-1)
         if of_one.size:
-            places = np.searchsorted(plan.alone, owner[of_one])
-            part = piece[:, value * step[places] * differs, of_one[None]]
-            owned = pt.inc_subtensor(owned[:, :, places], part + pt.zeros((n_points, 1, 1)))
+            place = places[of_one, 0]
+            part = piece[:, value * step[place] * differs, of_one[None]]
+            owned = pt.inc_subtensor(owned[:, :, place], part + pt.zeros((n_points, 1, 1)))
         if of_pair.size:
-            edges = owner[of_pair] - n_sites
-            first, second = step[np.array(plan.pairs)[edges].T]
+            edges = np.searchsorted(keys, places[of_pair] @ key)
+            first, second = step[places[of_pair].T]
             combination = (value[:, None] * first + value * second) * differs
             part = piece[:, combination, of_pair[None, None]]
             paired = pt.inc_subtensor(paired[..., edges], part + pt.zeros((n_points, 1, 1, 1)))

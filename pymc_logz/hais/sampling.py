@@ -88,7 +88,7 @@ def sample_hais(
         ``concurrent.futures.Executor``, such as a pool of processes or dask's
         ``Client.get_executor()``. It changes the wall time, never the result.
     checkpoint
-        A folder, such as ``"run.zarr"``, in which the run is stored as it proceeds. If it is killed
+        A folder, such as ``"run.ckpt"``, in which the run is stored as it proceeds. If it is killed
         at any moment and the call is repeated with the same arguments, it continues, with
         bit-for-bit the same result; see `pymc_logz.resume`.
     time_limit

@@ -37,14 +37,12 @@ def nested_rhat(posterior: xr.Dataset, names: list[str], members: np.ndarray) ->
 
 def plain_nested_rhat(draws: np.ndarray, members: np.ndarray) -> np.ndarray:
     """Nested R-hat (k,) of draws (chains, draws, k): Margossian et al. (2024), equations 6 to 8."""
-    each = [draws[members == one] for one in np.unique(members)]
-    means = [one.mean(axis=1) for one in each]
-    between = np.var([one.mean(axis=0) for one in means], axis=0, ddof=1)
-    within = np.zeros(draws.shape[2])
-    for one, mean in zip(each, means, strict=True):
-        if len(mean) > 1:
-            within += mean.var(axis=0, ddof=1) / len(each)
-        if draws.shape[1] > 1:
-            within += one.var(axis=1, ddof=1).mean(axis=0) / len(each)
+    each = np.stack([draws[members == one] for one in np.unique(members)])
+    means, within = each.mean(axis=2), np.zeros(draws.shape[2])
+    between = means.mean(axis=1).var(axis=0, ddof=1)
+    if means.shape[1] > 1:
+        within += means.var(axis=1, ddof=1).mean(axis=0)
+    if draws.shape[1] > 1:
+        within += each.var(axis=2, ddof=1).mean(axis=(0, 1))
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.sqrt(1.0 + between / within)

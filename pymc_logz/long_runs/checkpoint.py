@@ -1,8 +1,8 @@
 """Checkpoints: what a run has come to, in a folder that is never half written.
 
-A checkpoint is a Zarr group. Each record is a group in it, made of a JSON tree and of arrays, one
-for each dtype. A record is written beside the others and then renamed, which file systems do at
-once or not at all; the one before it goes after that. Nothing in it is code, or ever unpickled.
+Each record is a file in it, of a JSON tree and of arrays. A record is written beside the others and
+then renamed, which file systems do at once or not at all, and takes the place of the one before.
+Nothing in it is code, or ever unpickled.
 """
 
 import json
@@ -13,27 +13,24 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pymc_logz.errors import CheckpointError, warn
-from pymc_logz.long_runs.records import WRITING, read_record, write_record
+from pymc_logz.long_runs.records import SUFFIX, WRITING, read_record, write_record
 from pymc_logz.runners.moves_of_rows import Work
 
-FORMAT, FORMAT_VERSION = "pymc_logz checkpoint", 1
-LOCK = ".lock"
-"""Name of what is no record."""
+FORMAT = {"format": "pymc_logz checkpoint", "layout": 2}
+HEADER, LOCK = "checkpoint.json", ".lock"
+"""Names of what is no record."""
 
 
 def check_path(path: Any) -> Path:
     """Where a checkpoint is to be."""
     if not isinstance(path, str | os.PathLike):
-        raise TypeError(f"checkpoint={path!r} must be a path, such as 'run.zarr'")
-    if find_spec("zarr") is None:
-        raise ImportError("checkpoint= needs Zarr: python -m pip install zarr")
+        raise TypeError(f"checkpoint={path!r} must be a path, such as 'run.ckpt'")
     return Path(path)
 
 
@@ -41,7 +38,6 @@ def check_path(path: Any) -> Path:
 class _Chain:
     """What was written of a chain."""
 
-    n_states: int = 0
     n_parts: int = 0
     waiting: list[Any] = field(default_factory=list)
     """Parts of its draws that could not be written yet."""
@@ -83,18 +79,17 @@ class Keeper:
         with lock:
             if differs := list(differences(found["identity"], identity)):
                 raise refusal(path, differs)
-            for left in (*path.glob(f"{WRITING}*"), *path.parent.glob(f"{path.name}{WRITING}*")):
-                shutil.rmtree(left, ignore_errors=True)
+            for left in path.glob(f"{WRITING}*"):
+                left.unlink()
+            for folder in path.parent.glob(f"{path.name}{WRITING}*"):
+                shutil.rmtree(folder, ignore_errors=True)
             yield keeper
 
     def _create(self, identity: Mapping[str, Any], begun: Mapping[str, Any]) -> None:
-        import zarr
-
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         new = self.path.with_name(f"{self.path.name}{WRITING}{uuid.uuid4().hex}")
-        header = {"format": FORMAT, "layout": FORMAT_VERSION, "identity": identity}
         try:
-            zarr.create_group(store=new, attributes=header, zarr_format=3)
+            new.mkdir(parents=True)
+            (new / HEADER).write_text(json.dumps({**FORMAT, "identity": identity}))
             for name, record in begun.items():
                 write_record(new, name, record)
             os.rename(new, self.path)
@@ -145,37 +140,23 @@ class Keeper:
                 return
             del chain.waiting[0]
             chain.n_parts += 1
-        state = {"job": job, "n_parts": chain.n_parts}
-        counts = {"n_done": job.n_done, "n_total": job.n_total}
-        if self.write(f"{name}.{chain.n_states:06d}", state, counts):
-            chain.n_states += 1
-            for number in self._states(name):
-                if number < chain.n_states - 1:
-                    shutil.rmtree(self.path / f"{name}.{number:06d}", ignore_errors=True)
+        self.write(name, {"job": job, "n_parts": chain.n_parts})
 
     def chain(self, name: str) -> tuple[Any, list[Any]] | None:
-        """Where a chain is, and the parts of its draws; None if none of it can be read."""
+        """Where a chain is, and the parts of its draws; None if they cannot be read."""
         chain = self._chains[name] = _Chain()
-        for number in sorted(self._states(name), reverse=True):
-            chain.n_states = max(chain.n_states, number + 1)
-            state = self.read(f"{name}.{number:06d}")
-            if state is None:
-                continue
-            parts = [self.read(f"{name}.part-{i:06d}") for i in range(state["n_parts"])]
-            if all(part is not None for part in parts):
-                chain.n_parts = len(parts)
-                return state["job"], parts
-        return None
+        if (state := self.read(name)) is None:
+            return None
+        parts = [self.read(f"{name}.part-{i:06d}") for i in range(state["n_parts"])]
+        if any(part is None for part in parts):
+            return None
+        chain.n_parts = len(parts)
+        return state["job"], parts
 
-    def _states(self, name: str) -> list[int]:
-        """Numbers of the states of a chain that are there."""
-        found = (entry.name.removeprefix(f"{name}.") for entry in self.path.glob(f"{name}.*"))
-        return [int(number) for number in found if number.isdigit()]
-
-    def write(self, name: str, record: Any, attrs: Mapping[str, Any] | None = None) -> bool:
+    def write(self, name: str, record: Any) -> bool:
         """Write a record; whether that could be done. If not, the run goes on, and says so."""
         try:
-            write_record(self.path, name, record, attrs)
+            write_record(self.path, name, record)
         except OSError as error:
             if not self._failed:
                 warn(
@@ -190,13 +171,13 @@ class Keeper:
 
     def read(self, name: str) -> Any:
         """A record; None if there is none, or it is damaged."""
-        if not (self.path / name).is_dir():
-            return None
         try:
-            return read_record(self.path / name)
+            return read_record(self.path / (name + SUFFIX))
+        except FileNotFoundError:
+            return None
         except CheckpointError:
             raise
-        except Exception as error:  # whatever Zarr makes of damaged files
+        except Exception as error:  # whatever NumPy makes of damaged files
             warn(
                 f"{name!r} in checkpoint={str(self.path)!r} is damaged ({type(error).__name__}: "
                 f"{str(error)[:200]}) and is computed again"
@@ -244,8 +225,8 @@ def header_of(path: Path) -> dict[str, Any]:
     if not path.exists():
         raise CheckpointError(f"there is no checkpoint at {str(path)!r}")
     try:
-        found = json.loads((path / "zarr.json").read_text())["attributes"]
-        if found["format"] == FORMAT and found["layout"] == FORMAT_VERSION:
+        found = json.loads((path / HEADER).read_text())
+        if found == {**found, **FORMAT}:
             return dict(found)
         what = f"it has format {found['format']!r} and layout {found['layout']!r}"
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -24,8 +24,7 @@ from pymc_logz.models.cache import kept_for
 from pymc_logz.models.context import is_model, model_data
 from pymc_logz.models.data_inputs import starting_point
 from pymc_logz.models.discrete import at_symbolic_row, joined
-from pymc_logz.models.exact import exact_observations
-from pymc_logz.models.flat import FlatModel, flatten_model
+from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.runners.running import naming
@@ -54,9 +53,9 @@ def identity_of_call(
     if isinstance(settings, RunSettings):
         settings = _of_settings(settings, compiled)
     if isinstance(what, FlatModel):
-        model: Any = identity_of_model(what)
+        model: Any = identity_of_model(what.model, what.observed)
     elif isinstance(what, Mapping):
-        model = {name: naming(name, partial(identity_of_any, one)) for name, one in what.items()}
+        model = {name: naming(name, partial(identity_of_model, one)) for name, one in what.items()}
     else:
         model = {"name": what.name, "values": list(map(digest_of, compiled.path.values))}
     seed = json.dumps(rng.bit_generator.state, default=lambda array: array.tolist())
@@ -102,30 +101,24 @@ def request_of(settings: Any, compiled: Any) -> dict[str, Any]:
     return record
 
 
-def identity_of_model(flat: FlatModel) -> dict[str, Any]:
-    """Variables, data and densities of a model as it is run, in nested dicts of strings."""
-    observed, constant = model_data(flat.model, flat.observed)
-    named = {**observed, **constant}
-    data = {str(name): digest_of(value) for name, value in named.items()}
-    shapes = {name: str(shape) for name, shape in flat.shapes.items()}
-    inputs = [flat.point, *flat.inputs]
-    density = digest_of_graph(inputs, [flat.log_prior, flat.log_ratio], set(data.values()))
-    values = {f"input {i}": digest_of(value) for i, value in enumerate(flat.values)}
-    known = {key: value for key, value in values.items() if value not in data.values()}
-    return {"variables": shapes, "data": data, "log density": density, "further data": known}
-
-
-def identity_of_any(model: "pm.Model") -> dict[str, Any]:
-    """The same of a model as it was written, with exact observations or nothing free too."""
-    if model.free_RVs and not exact_observations(model):
-        return identity_of_model(flatten_model(model, integers=True))
+def identity_of_model(
+    model: "pm.Model", observed: Mapping[str, np.ndarray] | None = None
+) -> dict[str, Any]:
+    """Variables, data (or what stands in for them) and densities, in nested dicts of strings."""
+    data = {
+        str(name): digest_of(one)
+        for some in model_data(model, observed)
+        for name, one in some.items()
+    }
     outputs = [model.varlogp, model.datalogp]
     given = [var for var in graph_inputs(outputs) if isinstance(var, TensorSharedVariable)]
-    data = {str(var.name): digest_of(var.get_value(borrow=True)) for var in given}
-    values = model.value_vars
-    variables = {str(var.name): str(var.type) for var in values}
-    density = digest_of_graph([*values, *given], outputs, set())
-    return {"variables": variables, "data": data, "log density": density}
+    values = {str(var.name): digest_of(var.get_value(borrow=True)) for var in given}
+    return {
+        "variables": {name: str(value.shape) for name, value in starting_point(model).items()},
+        "data": data,
+        "log density": digest_of_graph([*model.value_vars, *given], outputs, set(data.values())),
+        "further data": {name: one for name, one in values.items() if one not in data.values()},
+    }
 
 
 def points_of(model: "pm.Model") -> np.ndarray:
@@ -163,7 +156,7 @@ def as_text(value: Any) -> Any:
         parts = [f"{name}{digest_of(group[name].to_numpy())}" for name in sorted(map(str, group))]
         return _digest("".join(parts).encode())
     if is_model(value):
-        return identity_of_any(value)
+        return identity_of_model(value)
     if isinstance(value, Mapping):
         return {str(key): as_text(part) for key, part in value.items()}
     if isinstance(value, np.ndarray | np.generic):

@@ -14,8 +14,9 @@ from pymc_logz.arguments import check_integer
 from pymc_logz.errors import CheckpointError
 from pymc_logz.hais.run import run_hais
 from pymc_logz.hais.settings import HaisSettings
-from pymc_logz.long_runs.checkpoint import begun_with, header_of
+from pymc_logz.long_runs.checkpoint import Keeper, begun_with, header_of
 from pymc_logz.long_runs.identity import DENSITY, REQUEST, SEED
+from pymc_logz.long_runs.records import SUFFIX
 from pymc_logz.models.context import ForeignModel, model_from
 from pymc_logz.runners.running import running_for
 from pymc_logz.tempered.run import run_tempered
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 
     from pymc_logz.bits.energies import BinaryEnergy
 
-CHAIN = re.compile(r"(?P<chain>.+\.chain-\d+)\.(?P<state>\d+)")
-"""Names of groups that are states of chains."""
+CHAIN = re.compile(r".+\.chain-\d+")
+"""Names of records that say where a chain is."""
 MODEL = re.compile(r"model-\d+")
 """Names of checkpoints within that of several models."""
 
@@ -111,29 +112,23 @@ def resume(path: str | os.PathLike) -> KeptRun:
             p = pm.Beta("p", 1, 1)
             pm.Binomial("y", n=100, p=p, observed=50)
 
-        lz.sample_hais(model=model, checkpoint="run.zarr")
-        print(lz.resume("run.zarr"))  # forward-1.chain-0: 8 of 8 moves (100%)
+        lz.sample_hais(model=model, checkpoint="run.ckpt")
+        print(lz.resume("run.ckpt"))  # forward-1.chain-0: 8 of 8 moves (100%)
     """
     path = Path(path)
     identity = header_of(path)["identity"]
-    newest: dict[str, tuple[int, Path]] = {}
-    records, within, written = [], dict[str, tuple[int, int]](), path.stat().st_mtime
-    for entry in sorted(path.iterdir()):
-        written = max(written, entry.stat().st_mtime)
-        if entry.name.startswith(".") or not entry.is_dir() or ".part-" in entry.name:
-            continue
-        if MODEL.fullmatch(entry.name):
-            within |= {f"{entry.name}: {name}": n for name, n in resume(entry).chains.items()}
-            continue
-        if (found := CHAIN.fullmatch(entry.name)) is None:
-            records.append(entry.name)
-            continue
-        name, state = found["chain"], int(found["state"])
-        newest[name] = max(newest.get(name, (-1, entry)), (state, entry))
-    counted = {name: _counts(entry) for name, (_, entry) in newest.items()}
-    chains = within | {name: counts for name, counts in counted.items() if counts is not None}
+    keeper, entries = Keeper(path), sorted(path.iterdir())
+    names = [entry.stem for entry in entries if entry.suffix == SUFFIX]
+    within = {entry.name: resume(entry) for entry in entries if MODEL.fullmatch(entry.name)}
+    chains = {
+        f"{model}: {name}": counts
+        for model, kept in within.items()
+        for name, counts in kept.chains.items()
+    }
+    for name in filter(CHAIN.fullmatch, names):
+        if (state := keeper.read(name)) is not None:
+            chains[name] = state["job"].n_done, state["job"].n_total
     hidden = (SEED, REQUEST, DENSITY, "finished")
-    made = tuple(name for name in records if not name.startswith(hidden))
     settings = identity["settings"]
     return KeptRun(
         path,
@@ -141,19 +136,10 @@ def resume(path: str | os.PathLike) -> KeptRun:
         settings,
         identity["versions"],
         chains,
-        made,
-        "finished" in records and all(done == total for done, total in chains.values()),
-        written,
+        tuple(name for name in names if ".chain-" not in name and not name.startswith(hidden)),
+        "finished" in names and all(done == total for done, total in chains.values()),
+        max(entry.stat().st_mtime for entry in (path, *entries)),
     )
-
-
-def _counts(path: Path) -> tuple[int, int] | None:
-    """Moves made and to be made; None if the state is not whole."""
-    try:
-        attrs = json.loads((path / "zarr.json").read_text())["attributes"]
-        return int(attrs["n_done"]), int(attrs["n_total"])
-    except (OSError, ValueError, KeyError):
-        return None
 
 
 RUNS: dict[str, tuple[Any, Any]] = {
@@ -222,7 +208,7 @@ def extend(
             p = pm.Beta("p", 1, 1)
             pm.Binomial("y", n=100, p=p, observed=50)
 
-        tree = lz.sample_hais(model=model, checkpoint="run.zarr", random_seed=1)
+        tree = lz.sample_hais(model=model, checkpoint="run.ckpt", random_seed=1)
         tree = lz.extend(tree, model, draws=1024)  # half of the error
     """
     check_integer(2, draws=draws)
@@ -236,7 +222,7 @@ def extend(
     if given is None:
         raise ValueError(
             "the run of this tree has no checkpoint, so it cannot be extended: run it with "
-            "checkpoint='run.zarr', or pass the folder with checkpoint="
+            "checkpoint='run.ckpt', or pass the folder with checkpoint="
         )
     path = Path(given)
     method = str(header_of(path)["identity"]["settings"]["method"])

@@ -21,7 +21,7 @@ from pymc_logz.long_runs.identity import (
     points_of,
     request_of,
 )
-from pymc_logz.long_runs.records import digest, encode, fields_of
+from pymc_logz.long_runs.records import encode, fields_of
 from pymc_logz.long_runs.workers import Answer, Part, Task, Workers, check_executor, n_workers
 from pymc_logz.models.context import is_model
 from pymc_logz.runners.arrays import leaves
@@ -140,7 +140,7 @@ def _check_densities(keeper: Keeper, what: Any) -> None:
 
 def check_same(name: str, one: Outcome, again: Outcome | None) -> None:
     """Warn if a chain that was run again has another result."""
-    if again is None or _digest(one) != _digest(again):
+    if again is None or _results(one) != _results(again):
         warn(
             f"the first chain of {name!r} gives a different result when it is repeated in this "
             "process, because workers have other library versions or another kind of processor. "
@@ -148,13 +148,14 @@ def check_same(name: str, one: Outcome, again: Outcome | None) -> None:
         )
 
 
-def _digest(outcome: Outcome) -> str:
-    """Digest of all that a chain came to, its parts joined."""
+def _results(outcome: Outcome) -> tuple[str, list[bytes]]:
+    """All that a chain came to, its parts joined."""
     parts = [np.concatenate(part) for part in zip(*map(leaves, outcome.parts), strict=True)]
     results = fields_of(outcome.job) or {}
     for no_result in ("rng", "n_evaluations"):
         results.pop(no_result, None)
-    return digest(*encode([results, parts]))
+    tree, arrays = encode([results, parts])
+    return repr(tree), [array.tobytes() for array in arrays]
 
 
 class _Drive:

@@ -87,7 +87,7 @@ def evidence_of_models(
         What runs the models: any ``concurrent.futures.Executor``; None runs one after the other. It
         changes the wall time, never the result.
     checkpoint
-        A folder, such as ``"models.zarr"``, in which the trees of finished models are stored, and
+        A folder, such as ``"models.ckpt"``, in which the trees of finished models are stored, and
         the run of each model that is in progress, as `sample_hais` keeps it (not those with exact
         observations, nor along a path from another model). Killed and called again with the same
         arguments, it goes on from there, with the same bits. By an executor, its workers must see

@@ -20,6 +20,7 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.fg import FunctionGraph
 
 from pymc_logz.errors import ModelError
+from pymc_logz.models.context import without_initial_values
 from pymc_logz.models.exact import ExactlyEqual, exact_observations, is_exact
 
 
@@ -345,9 +346,4 @@ def relax(model: pm.Model, tolerance: float | Mapping[str, Any]) -> pm.Model:
 
 def graph_of(model: pm.Model) -> FunctionGraph:
     """A copy of a model as one graph, to be changed into a new model, without initial values."""
-    initial_values = dict(model.rvs_to_initial_values)
-    try:
-        model.rvs_to_initial_values.update(dict.fromkeys(initial_values))
-        return fgraph_from_model(model)[0]
-    finally:
-        model.rvs_to_initial_values.update(initial_values)
+    return without_initial_values(model, fgraph_from_model)[0]

@@ -1,9 +1,9 @@
 """The model that a user means, its labels, and messages for arguments that changed places."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
-from functools import wraps
+from functools import partial, wraps
 from inspect import signature
 from typing import Any
 
@@ -72,15 +72,16 @@ def pymc_model_of(given: Any) -> Any:
         return given
     kept = kept_for(given)
     kept.bake_in(given.data_vars)  # of which PyMC makes copies
-    return kept.get("one turn", lambda: _with_one_turn(given, angles))
+    copied = partial(change_value_transforms, vars_to_transforms=dict.fromkeys(angles, ONE_TURN))
+    return kept.get("one turn", lambda: without_initial_values(given, copied))
 
 
-def _with_one_turn(model: pm.Model, angles: Sequence[str]) -> pm.Model:
+def without_initial_values[Made](model: pm.Model, copied: Callable[[pm.Model], Made]) -> Made:
     """A copy of a model, without the initial values, that PyMC does not copy."""
     initial = dict(model.rvs_to_initial_values)
     model.rvs_to_initial_values.update(dict.fromkeys(initial))
     try:
-        return change_value_transforms(model, dict.fromkeys(angles, ONE_TURN))
+        return copied(model)
     finally:
         model.rvs_to_initial_values.update(initial)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
+import pandas as pd
 import pytensor.tensor as pt
 import xarray as xr
 
@@ -21,7 +22,7 @@ from pymc_logz.runners.temper import TemperBlock
 from pymc_logz.seeds import Generators
 from pymc_logz.tempered.run import place_levels
 from pymc_logz.tempered.settings import TemperedSettings
-from pymc_logz.trees.layout import ESTIMATOR, evidence_of_rows, with_units
+from pymc_logz.trees.layout import ESTIMATOR, evidence_dataset, with_units
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -82,59 +83,32 @@ def follow(model: Any, data: Sequence[str] | None, rngs: Generators) -> Followed
 
 def evaluator(block: TemperBlock, compile_kwargs: Mapping[str, Any] | None) -> Any:
     """Function of rows (n, d), their data (n, D) and parameters: what the path is worth there."""
-    rows, data = pt.matrix("rows", dtype="float64", shape=(None, block.path.n_dims)), []
-    path = block.path
-    if path.data is not None:
-        data = [pt.matrix("data", dtype="float64", shape=(None, *path.data.type.shape))]
-        path = path.given(*data)
+    path, data = block.path.with_inputs()
+    rows = pt.matrix("rows", dtype="float64", shape=(None, path.n_dims))
     trial = [np.zeros((block.n_walkers, path.n_dims)), *block.row_data, *path.values]
     inputs = [rows, *data, *path.parameters]
     return compile_function(inputs, list(path.evaluate(rows)), compile_kwargs, trial)
 
 
 class Moment(NamedTuple):
-    """What is known of one moment; arrays have an entry for each of K levels."""
+    """What is known of one moment."""
 
     tracked: LogZEstimate
     """From this update and those before."""
     alone: LogZEstimate
     """From this update alone."""
-    log_z: np.ndarray
-    """Tracked."""
-    mcse: np.ndarray
-    occupancy: np.ndarray
-    """Share of the time."""
-    step_size: np.ndarray
-    acceptance_rate: float
-    """Mean over all moves."""
-    carried_share: float
-    """Share of the effective number of walkers that the change of the model left, at the level with
-    the smallest."""
+    levels: xr.Dataset
+    """Of each level: tracked log Z with its error, share of the time, step size. Of all: mean
+    acceptance rate, and the share of the effective number of walkers that the change of the model
+    left, at the level with the smallest."""
 
 
-def moment_datasets(
-    moments: Sequence[Moment], betas: np.ndarray, attrs: Mapping[str, Any]
-) -> dict[str, xr.Dataset]:
+def moment_datasets(moments: Sequence[Moment], attrs: Mapping[str, Any]) -> dict[str, xr.Dataset]:
     """Groups ``evidence`` (estimator, time), with attributes, and ``tracking`` (time, stage)."""
-    time = {"time": np.arange(len(moments))}
-    evidence = xr.concat(
-        [
-            evidence_of_rows([getattr(moment, name) for moment in moments], "time", time, {})
-            for name in ("tracked", "alone")
-        ],
-        ESTIMATOR,
-        combine_attrs="drop_conflicts",
-    ).assign_attrs(attrs)
-
-    def column(name: str) -> np.ndarray:
-        return np.stack([getattr(moment, name) for moment in moments])
-
-    per_stage = ("log_z", "mcse", "occupancy", "step_size")
-    tracking = xr.Dataset(
-        {
-            **{name: (("time", "stage"), column(name)) for name in per_stage},
-            **{name: ("time", column(name)) for name in ("acceptance_rate", "carried_share")},
-        },
-        coords={**time, "stage": np.arange(betas.size), "beta": ("stage", betas)},
-    )
-    return {"evidence": evidence, "tracking": with_units(tracking)}
+    at = pd.Index(range(len(moments)), name="time")
+    estimates = [evidence_dataset([one.tracked, one.alone], {}) for one in moments]
+    evidence = xr.concat(estimates, at, combine_attrs="drop_conflicts")
+    return {
+        "evidence": evidence.transpose(ESTIMATOR, "time").assign_attrs(attrs),
+        "tracking": with_units(xr.concat([one.levels for one in moments], at)),
+    }

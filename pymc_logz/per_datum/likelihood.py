@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -183,7 +183,8 @@ def marginal_log_likelihood(
         prepared = prepare(model, call.rngs.checks, data=rows.names)
         block, batches = compile_batches(prepared, rows.values, call)
         call.watch.end("compile_time")
-        with call.kept(prepared, block, data_rows=rows.values) as call:
+        of_rows = {"data_rows": rows.values, "data_names": np.array(rows.names)}
+        with call.kept(prepared, block, **of_rows) as call:
 
             def made() -> Plan:
                 rng = call.rngs.pilot
@@ -238,16 +239,6 @@ def compile_batches(
 
 
 @dataclass(frozen=True)
-class BatchResult:
-    """What is kept of a batch."""
-
-    estimates: list[LogZEstimate]
-    """One per data row."""
-    annealed: Annealed
-    """Statistics along the ladder; the rows themselves are dropped."""
-
-
-@dataclass(frozen=True)
 class BatchJob(Job):
     """Particles of a batch of data rows on their way, and in the end what they come to."""
 
@@ -255,7 +246,10 @@ class BatchJob(Job):
     """None once they are there."""
     n_total: int
     """Moves of the plan."""
-    result: BatchResult | None = None
+    estimates: Sequence[LogZEstimate] = ()
+    """One per data row, once they are there."""
+    annealed: Annealed | None = None
+    """Statistics along the ladder; the rows themselves are dropped."""
     n_evaluations: int = 0
 
     @property
@@ -278,7 +272,7 @@ class BatchJob(Job):
         of_rows = ("position", "log_reference", "log_ratio", "log_weight")
         nothing: dict[str, Any] = dict.fromkeys(of_rows, np.empty(0))
         annealed = annealed._replace(**nothing)
-        return replace(self, job=None, result=BatchResult(estimates, annealed)), None
+        return replace(self, job=None, estimates=estimates, annealed=annealed), None
 
 
 def run_batches(
@@ -287,7 +281,7 @@ def run_batches(
     batches: list[np.ndarray],
     call: Call[HaisSettings],
     prepared: Prepared | None = None,
-) -> list[BatchResult | None]:
+) -> list[BatchJob | None]:
     """Anneal fresh particles for each batch, with a generator of its own; None if interrupted."""
     n_parts, k, settings = len(batches), plan.n_temperatures, call.settings
     line = f"Annealing: {k} temperature{'s' if k > 1 else ''}, {n_parts} batches"
@@ -296,7 +290,7 @@ def run_batches(
     report = report_count(line, n_parts * k, f"fewer draws than {settings.draws}", needs)
     generators, size = spawn_generators(call.rngs.run, n_parts), len(batches[0])
     names = [f"data-rows-{i * size}-to-{(i + 1) * size - 1}.chain-{i}" for i in range(n_parts)]
-    course, results = AnnealCourse(block, plan), list[BatchResult | None]()
+    course, results = AnnealCourse(block, plan), list[BatchJob | None]()
     # no more starts at a time than keep workers busy
     n_ahead = AHEAD * settings.running.n_workers
     for first in range(0, n_parts, n_ahead):
@@ -311,7 +305,7 @@ def run_batches(
             if not results:
                 raise
             break
-        results += [None if one is None else one.job.result for one in found]
+        results += [None if one is None else one.job for one in found]
         if None in results:  # interrupted
             break
     return results + [None] * (n_parts - len(results))
@@ -322,7 +316,7 @@ def collect(
     rows: DataRows,
     block: Block,
     plan: Plan,
-    results: list[BatchResult | None],
+    results: list[BatchJob | None],
     call: Call[HaisSettings],
 ) -> xr.DataTree:
     """The DataTree of a run."""
@@ -335,7 +329,7 @@ def collect(
         for result in results
         for estimate in (missing if result is None else result.estimates)
     ][:n_data]
-    runs = [result.annealed for result in results if result is not None]
+    runs = [one.annealed for one in results if one is not None and one.annealed is not None]
     annealed = runs[0]._replace(**along_plan(runs, [1.0] * len(runs)))
     own = {"n_temperatures": plan.n_temperatures, "data_rows_per_batch": size}
     share = prepared.prior.finite_fraction

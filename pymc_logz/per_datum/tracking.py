@@ -323,23 +323,25 @@ class LogZTracker:
         mcse = np.sqrt(n / (n - 1) * (self._influence**2).sum(axis=0))
         tracked, doubts = self._tracked(curve, log_z[-1], mcse[-1])
         alone = curve.estimate
-        moment = Moment(
-            tracked=tracked,
-            alone=replace(alone, status=self._after_jump(alone.status, curve)),
-            log_z=log_z,
-            mcse=mcse,
-            occupancy=level_probabilities(draws),
-            step_size=self.ladder.step_size,
-            acceptance_rate=float(part.acceptance_rate.mean()),
-            carried_share=share,
+        alone = replace(alone, status=self._after_jump(alone.status, curve))
+        of_levels = {
+            "log_z": log_z,
+            "mcse": mcse,
+            "occupancy": level_probabilities(draws),
+            "step_size": self.ladder.step_size,
+        }
+        of_all = {"acceptance_rate": part.acceptance_rate.mean(), "carried_share": share}
+        levels = xr.Dataset(
+            {**{name: ("stage", values) for name, values in of_levels.items()}, **of_all},
+            coords={"stage": np.arange(draws.n_levels), "beta": ("stage", draws.betas)},
         )
-        self.moments.append(moment)
+        self.moments.append(Moment(tracked, alone, levels))
         self._attrs |= self._block.work.record(self._block.kernel, self._pilot_work)
         moves, aim = moves_by_level(part, self.ladder.n_levels), self.settings.target_accept
         tuned = with_tuned_steps(self.ladder, self._block.kernel, *moves, aim)
         self.ladder = replace(tuned, log_z_hat=log_z)
         groups = {
-            "evidence": evidence_dataset([tracked, moment.alone], self._attrs | noted(doubts)),
+            "evidence": evidence_dataset([tracked, alone], self._attrs | noted(doubts)),
             "tempered_posterior": self._draws(part, draws),
         }
         return make_tree(groups, self._settings(), TRACKED_MOMENT)
@@ -393,5 +395,4 @@ class LogZTracker:
         beta with its error, ``occupancy``, step sizes; acceptance, and the share of the effective
         number of walkers that each change left). Time 0 is the model that the tracker was made for.
         """
-        groups = moment_datasets(self.moments, self.ladder.betas, self._attrs)
-        return make_tree(groups, self._settings(), TRACKED)
+        return make_tree(moment_datasets(self.moments, self._attrs), self._settings(), TRACKED)

@@ -102,7 +102,7 @@ def bridge_sampling(
         What runs the repetitions: any ``concurrent.futures.Executor``; None runs one after the
         other. It changes the wall time, never the result.
     checkpoint
-        A folder, such as ``"bridge.zarr"``, in which repetitions are stored: if the call is killed
+        A folder, such as ``"bridge.ckpt"``, in which repetitions are stored: if the call is killed
         and repeated with the same arguments, those that are finished are loaded. See
         `pymc_logz.resume`.
     random_seed, progressbar, compile_kwargs

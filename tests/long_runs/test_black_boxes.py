@@ -1,6 +1,5 @@
 """Models that call code which no graph shows: a checkpoint knows them by their log densities."""
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from scipy import stats
 import pymc_logz as lz
 from pymc_logz.long_runs.identity import departing
 
-pytest.importorskip("zarr", reason="checkpoints need Zarr")
 pytestmark = pytest.mark.filterwarnings("ignore::pymc_logz.errors.EvidenceWarning")
 SHORT: dict[str, Any] = {"random_seed": 1, "progressbar": False, "cores": 1, "chains": 2}
 LogLikelihood = Callable[[np.ndarray], np.ndarray]
@@ -72,7 +70,7 @@ RUNS: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize(("method", "box"), [(one, "op") for one in RUNS] + [("hais", "function")])
 def test_a_run_of_other_code_is_refused(method: str, box: str, tmp_path: Path) -> None:
     """Catches log Z of the code before, given out with ok as that of the code that is there now."""
-    path = tmp_path / "run.zarr"
+    path = tmp_path / "run.ckpt"
     first = RUNS[method](model_of(1.0, box), checkpoint=path)
     entry = first["evidence"].to_dataset().isel(estimator=0)
     assert abs(float(entry["log_z"]) - exact(1.0)) < 5 * float(entry["mcse"])
@@ -92,9 +90,9 @@ def test_a_run_of_other_code_is_refused(method: str, box: str, tmp_path: Path) -
 
 def test_a_checkpoint_without_log_densities_goes_on(tmp_path: Path) -> None:
     """Catches an older checkpoint that is refused, or that is never held against anything."""
-    path = tmp_path / "run.zarr"
+    path = tmp_path / "run.ckpt"
     first = RUNS["hais"](model_of(1.0), checkpoint=path)
-    shutil.rmtree(path / "density-0")
+    (path / "density-0.npz").unlink()
     again = RUNS["hais"](model_of(1.0), checkpoint=path)
     np.testing.assert_array_equal(again["evidence"]["log_z"], first["evidence"]["log_z"])
     with pytest.raises(lz.CheckpointError, match="'log density' at one point"):
@@ -103,7 +101,7 @@ def test_a_checkpoint_without_log_densities_goes_on(tmp_path: Path) -> None:
 
 def test_noise_is_no_other_code(tmp_path: Path) -> None:
     """Catches a noisy likelihood that cannot go on, and noise that hides another one."""
-    path = tmp_path / "run.zarr"
+    path = tmp_path / "run.ckpt"
     first = RUNS["hais"](model_of(1.0, noise=0.05), checkpoint=path)
     again = RUNS["hais"](model_of(1.0, noise=0.05), checkpoint=path)
     np.testing.assert_array_equal(again["evidence"]["log_z"], first["evidence"]["log_z"])

@@ -28,7 +28,6 @@ from pymc_logz.long_runs import identity, running
 from pymc_logz.long_runs.checkpoint import Keeper
 from pymc_logz.runners.running import AnnealJob
 
-pytest.importorskip("zarr", reason="checkpoints need Zarr")
 pytestmark = [
     pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS"),
     pytest.mark.filterwarnings("ignore::pymc_logz.errors.EvidenceWarning"),  # runs are short
@@ -58,7 +57,7 @@ def stopped_after(n_states: int) -> Iterator[None]:
 
 def test_a_run_without_a_path_has_the_same_bits(tmp_path: Path) -> None:
     """Would catch a kept run that takes another plan, and a blend that is kept in part."""
-    path = tmp_path / "run.zarr"
+    path = tmp_path / "run.ckpt"
     whole = numbers_of(blended(cores=1))
     for _ in range(2):
         assert differing(numbers_of(blended(checkpoint=path)), whole) == []
@@ -74,7 +73,7 @@ def test_a_run_without_a_path_has_the_same_bits(tmp_path: Path) -> None:
 )
 def test_a_run_that_was_stopped_ends_with_the_same_bits(method: str, tmp_path: Path) -> None:
     """Would catch a pilot, a chain or a generator that is not where it was."""
-    path, run = tmp_path / "run.zarr", METHODS[method]
+    path, run = tmp_path / "run.ckpt", METHODS[method]
     whole = numbers_of(run(cores=1))
     for n_states in (0, 1):
         with stopped_after(n_states), suppress(KeyboardInterrupt):  # raised if no chain is done
@@ -117,7 +116,7 @@ def other_data() -> pm.Model:
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> xr.DataTree:
     """An annealed run that is at its end."""
-    return annealed(checkpoint=tmp_path_factory.mktemp("kept") / "run.zarr")
+    return annealed(checkpoint=tmp_path_factory.mktemp("kept") / "run.ckpt")
 
 
 def test_another_run_is_refused(kept: xr.DataTree) -> None:
@@ -167,7 +166,7 @@ def test_the_table_of_faults_names_tests_that_there_are() -> None:
 def test_a_run_without_a_seed_goes_on_with_its_own(tmp_path: Path) -> None:
     """Would catch a run that is refused, or starts anew, because nobody knows its seed."""
     given: dict[str, Any] = {"model": model(), "betas": 16, "progressbar": False}
-    given["checkpoint"] = tmp_path / "run.zarr"
+    given["checkpoint"] = tmp_path / "run.ckpt"
     one, two = (lz.sample_hais(16, 2, **given) for _ in range(2))
     assert differing(numbers_of(one), numbers_of(two)) == []
 
@@ -206,7 +205,7 @@ def test_more_rows_are_added_and_none_run_again(
 
 def test_walkers_walk_on(tmp_path: Path) -> None:
     """Would catch walkers that start anew, or draws that are lost between the two parts."""
-    path = tmp_path / "run.zarr"
+    path = tmp_path / "run.ckpt"
     tree = tempered(checkpoint=path)
     more = lz.extend(tree, model(), draws=160, progressbar=False)
     old, new = (one["tempering"]["log_ratio"] for one in (tree, more))
@@ -222,17 +221,17 @@ def test_walkers_walk_on(tmp_path: Path) -> None:
 def test_what_cannot_be_added_to_is_told(kept: xr.DataTree, tmp_path: Path) -> None:
     """Would catch a traceback from inside, or rows of another kernel."""
     plain = annealed(cores=1)
-    with pytest.raises(ValueError, match=r"has no checkpoint.*checkpoint='run.zarr'"):
+    with pytest.raises(ValueError, match=r"has no checkpoint.*checkpoint='run.ckpt'"):
         lz.extend(plain, model(), draws=8)
-    with pytest.raises(lz.CheckpointError, match=r"^there is no checkpoint at 'nowhere\.zarr'$"):
-        lz.resume("nowhere.zarr")
+    with pytest.raises(lz.CheckpointError, match=r"^there is no checkpoint at 'nowhere\.ckpt'$"):
+        lz.resume("nowhere.ckpt")
     with pytest.raises(TypeError, match="idata is of type str"):
-        lz.extend("run.zarr", model(), draws=8)  # type: ignore[arg-type]
+        lz.extend("run.ckpt", model(), draws=8)  # type: ignore[arg-type]
     with pytest.raises(lz.CheckpointError, match="model 'data' 'y'"):
         lz.extend(kept, other_data(), draws=8, progressbar=False)
     with pytest.raises(ValueError, match="draws=1 must be an integer of at least 2"):
         lz.extend(kept, model(), draws=1)
-    path = tmp_path / "own.zarr"
+    path = tmp_path / "own.ckpt"
     given: dict[str, Any] = {"compile_kwargs": {"mode": get_mode("FAST_COMPILE")}, **SHORT}
     own = lz.sample_hais(16, 2, model=model(), betas=16, checkpoint=path, **given)
     with pytest.raises(lz.CheckpointError, match="your own kernel, mode or draws"):

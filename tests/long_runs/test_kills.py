@@ -11,7 +11,6 @@ import pytest
 from support.long_runs import METHODS, OTHERS, differing
 
 ROOT = Path(__file__).parents[2]
-pytest.importorskip("zarr", reason="checkpoints need Zarr")
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="runs are forks of one process")
 
 

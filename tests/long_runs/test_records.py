@@ -6,7 +6,6 @@ import pytest
 from pymc_logz.errors import CheckpointError
 from pymc_logz.long_runs.records import decode, encode
 from pymc_logz.paths.elliptical import Elliptical
-from pymc_logz.per_datum.likelihood import BatchJob
 from pymc_logz.runners.anneal import Plan, Underway
 
 
@@ -47,23 +46,6 @@ def test_one_row_that_stands_for_many_stays_one_row() -> None:
     np.testing.assert_array_equal(decode(tree, arrays).scale, plan.scale)
 
 
-def test_fields_that_a_class_no_longer_has_are_left_out() -> None:
-    """Would catch older checkpoints that cannot be read."""
-    underway = Underway(4, (), np.arange(3.0), np.zeros(3), np.zeros((3, 2)))
-    tree, arrays = encode(underway)
-    tree["fields"]["score"] = tree["fields"]["log_weight"]
-    np.testing.assert_equal(decode(tree, arrays), underway)
-
-
-def test_rows_under_way_of_earlier_checkpoints() -> None:
-    """Would catch chains that are made again: what was counted was a record of its own."""
-    underway = Underway(4, (), np.arange(3.0), np.ones(3), np.zeros((3, 2)), 5)
-    tree, arrays = encode(underway)
-    counted = {key: tree["fields"].pop(key) for key in Underway._fields[2:]}
-    tree["fields"]["tally"] = {"class": "runners.anneal.Tally", "fields": counted}
-    np.testing.assert_equal(decode(tree, arrays), underway)
-
-
 @pytest.mark.parametrize("thing", [object(), {1, 2}, np.array([None]), CheckpointError, lambda: 1])
 def test_only_numbers_and_arrays_are_written(thing: object) -> None:
     """Would catch a record that needs code to be read."""
@@ -88,10 +70,3 @@ def test_anything_else_is_refused_on_reading(tree: object) -> None:
     """Would catch a checkpoint that could make something of its own choice."""
     with pytest.raises(CheckpointError, match="no checkpoint has"):
         decode(tree, [])
-
-
-def test_classes_of_modules_that_moved_are_found() -> None:
-    """Would catch checkpoints of a run by data rows that can no longer be read."""
-    fields = {"job": None, "n_total": 3, "result": None, "n_evaluations": 2}
-    job = decode({"class": "per_datum.batches.BatchJob", "fields": fields}, [])
-    assert (type(job), job.n_done) == (BatchJob, 3)

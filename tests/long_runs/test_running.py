@@ -210,8 +210,7 @@ def test_an_interrupt_keeps_what_is_finished_and_stored(
     tmp_path: Path, expected: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Would catch a Ctrl-C after which the run starts anew, or ends with other bits."""
-    pytest.importorskip("zarr", reason="checkpoints need Zarr")
-    path = tmp_path / "run.zarr"
+    path = tmp_path / "run.ckpt"
     monkeypatch.setattr(records, "PREFIX", "")  # since the chains are of these tests
 
     class Interrupted(Sent):

@@ -122,8 +122,7 @@ def many_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("n_stored", [0, 2, 5, 11])
 def test_data_rows_that_were_stopped_end_with_the_same_bits(n_stored: int, tmp_path: Path) -> None:
     """Would catch a batch that is lost, or whose number depends on who runs it."""
-    pytest.importorskip("zarr", reason="checkpoints need Zarr")
-    path = tmp_path / "rows.zarr"
+    path = tmp_path / "rows.ckpt"
     options: dict[str, Any] = {"draws": 32, "random_seed": 2, "progressbar": False}
     model = one_datum()
     whole = numbers_of(lz.marginal_log_likelihood(model, DATA, **options))
@@ -175,9 +174,8 @@ def test_a_sandwich_that_was_stopped_ends_with_the_same_bits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Would catch data that are simulated anew, and reverse rows that start elsewhere."""
-    pytest.importorskip("zarr", reason="checkpoints need Zarr")
     monkeypatch.setattr(running, "SECONDS", 0.0)
-    model, path = coin(2.0), tmp_path / "sandwich.zarr"
+    model, path = coin(2.0), tmp_path / "sandwich.ckpt"
     options: dict[str, Any] = {"draws": 16, "chains": 2, "betas": 40, "progressbar": False}
 
     def run(**more: Any) -> Any:
@@ -210,9 +208,8 @@ def test_models_that_were_stopped_end_with_the_same_bits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Would catch a model that is run again once it is done, or is not gone on with."""
-    pytest.importorskip("zarr", reason="checkpoints need Zarr")
     monkeypatch.setattr(running, "SECONDS", 0.0)
-    models, path = {"narrow": coin(20.0), "flat/1": coin(1.0)}, tmp_path / "models.zarr"
+    models, path = {"narrow": coin(20.0), "flat/1": coin(1.0)}, tmp_path / "models.ckpt"
     whole = lz.evidence_of_models(models, **MODELS)
 
     def run(**more: Any) -> Any:
@@ -255,8 +252,7 @@ def test_a_model_that_ctrl_c_cuts_short_is_not_kept_as_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Would catch a tree of half of the chains that the next call takes for all of them."""
-    pytest.importorskip("zarr", reason="checkpoints need Zarr")
-    models, path = {"one": coin(1.0), "two": coin(2.0)}, tmp_path / "models.zarr"
+    models, path = {"one": coin(1.0), "two": coin(2.0)}, tmp_path / "models.ckpt"
     # chains so long that the others are at work while one is kept
     settings = {**MODELS, "betas": 1000}
     options = {**settings, "cores": 1, "checkpoint": path}
@@ -279,12 +275,11 @@ def test_a_model_that_ctrl_c_cuts_short_is_not_kept_as_done(
 
 def test_models_with_exact_observations_are_kept_too(tmp_path: Path) -> None:
     """Would catch a checkpoint that is handed to pm.sample, and a tree that does not come back."""
-    pytest.importorskip("zarr", reason="checkpoints need Zarr")
     with pm.Model(coords={"who": ["a", "b"]}) as simulator:
         v = pm.Normal("v", dims="who")
         n = pm.Normal("n")
         lz.ExactObservation("y", v.sum() + n, observed=pm.Data("seen", 1.0))
-    path = tmp_path / "models.zarr"
+    path = tmp_path / "models.ckpt"
     options = {"random_seed": 2, "progressbar": False, "checkpoint": path, "cross_check": False}
     options |= {"draws": 100, "tune": 50, "chains": 2, "cores": 1}
     one = lz.evidence_of_models({"it": simulator}, **options)["it"]
@@ -301,8 +296,7 @@ def test_models_with_exact_observations_are_kept_too(tmp_path: Path) -> None:
 
 def test_a_point_null_is_kept_too(tmp_path: Path) -> None:
     """Would catch a refusal of a model without free variables, or one taken for another."""
-    pytest.importorskip("zarr", reason="checkpoints need Zarr")
-    options = {"random_seed": 2, "progressbar": False, "checkpoint": tmp_path / "models.zarr"}
+    options = {"random_seed": 2, "progressbar": False, "checkpoint": tmp_path / "models.ckpt"}
     for _ in range(2):
         null = lz.evidence_of_models({"null": pm.do(coin(20.0), {"p": 0.5})}, **options)["null"]
         assert float(null["evidence"]["log_z"][0]) == pytest.approx(stats.binom(20, 0.5).logpmf(14))

@@ -12,7 +12,6 @@ import pymc_logz as lz
 from pymc_logz.long_runs import running
 from pymc_logz.tempered.chains import TemperJob
 
-pytest.importorskip("zarr", reason="checkpoints need Zarr")
 pytestmark = pytest.mark.filterwarnings("ignore::pymc_logz.errors.EvidenceWarning")  # short runs
 
 
@@ -24,7 +23,7 @@ def of_bits(draws: int, keep: str, **kwargs: Any) -> xr.DataTree:
 
 def test_killed_and_added_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches iterations lost between two stretches of a chain, and sums that are begun anew."""
-    path = tmp_path / "run.zarr"
+    path = tmp_path / "run.ckpt"
     whole = of_bits(500, "sums")
     monkeypatch.setattr(running, "SECONDS", 0.0)  # a stretch is a block
     advance, n_stretches = TemperJob.advance, []

@@ -67,7 +67,7 @@ def main(method: str, kills: str, seed: str, folder: str) -> None:
     """Kill it so often, at moments spread over all of the run; then let it end."""
     running.SECONDS = 0.0
     rng, home = np.random.default_rng(int(seed)), Path(folder)
-    path, found = home / "run.zarr", home / "found.npz"
+    path, found = home / "run.ckpt", home / "found.npz"
     run(method, home / "whole.npz")
     started = time.monotonic()
     first = forked(method, found, checkpoint=path)
