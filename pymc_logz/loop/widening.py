@@ -68,8 +68,11 @@ def searched(
         search.add_witnesses(target(ran.position[resampled(ran.log_weight, rng, AT_ONCE)]))
         search.add_and_draw(search.modes_of_heavy(ran))
     # what is fitted to rows says nothing of where they did not get, the narrow end of a funnel or
-    # far tails, and seems even without it
-    search.add_parts([*islice(proposers, 1)])
+    # far tails, and seems even without it; nor does a part that is of no use
+    for part in proposers:
+        search.add_and_draw([part])
+        if search.shares_of_kept_parts()[-1]:
+            break
     widen(search, proposers, look.funnel)
     return search
 
