@@ -12,7 +12,7 @@ from pymc_logz.models.context import n_affordable
 from pymc_logz.models.flat import unconstrain
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.funnels import Funnel, funnel_of_target
-from pymc_logz.pilot.exchanges import reflected, reordered
+from pymc_logz.pilot.exchanges import reflected, reordered, slid
 from pymc_logz.pilot.population import ROWS_TO_CORRELATE, Stages, run_pilot
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.blend import AT_ONCE, N_ROWS, Moving, Target
@@ -97,8 +97,7 @@ def explore_prior(
     They are those ``within`` the support of the likelihood, if these were looked for.
 
     The narrow end of a funnel is where rows that move in it as it is do not get; ``even`` false
-    leaves them there. A funnel that no prior tells is one if rows get further there in its
-    coordinates. Rows are in all orders of entries that may be exchanged.
+    leaves them there. Rows are in all orders of entries that may be exchanged.
     """
     prepared, block = target.prepared, target.block
     n_start = n_affordable(prepared.flat, block.n_rows, AT_ONCE)
@@ -108,9 +107,14 @@ def explore_prior(
         start = rng.permutation(np.resize(within, (n_start, prepared.n_dims)))
     n_rows = int(np.clip(ROWS_TO_CORRELATE * prepared.n_dims, *N_ROWS))
     walk = partial(run_pilot, n_target_rows=n_rows, stays_within=within is not None)
+    n_moves = 0 if prepared.flat.sites else n_affordable(prepared.flat, n_rows, 32 * n_rows)
+    n_moves = max(0, n_moves // n_rows - 1)
     found = Look(walk(block, start, rng, settings), block, None)
-    told = funnel_of(prepared, found.position, rng) if even else None
-    if even and (funnel := told or funnel_of_target(found.position)) is not None:
+    funnel = None
+    if even:
+        funnel = funnel_of(prepared, found.position, rng)
+        funnel = funnel or _narrowing(block, found.position, rng, n_moves)
+    if funnel is not None:
         moved = Reference("prior", "", funnel=funnel).start(block)
         if within is None:
             start = moved.path.sample_reference(rng, n_start)
@@ -119,25 +123,35 @@ def explore_prior(
         # coordinates that make the way longer are not those of the funnel
         most = len(found.stages.betas)
         with suppress(PilotError):
-            whitened = Look(walk(moved, start, rng, settings, max_stages=most), moved, funnel)
+            stages = walk(moved, start, rng, settings, max_stages=most)
             # a funnel that few rows show may not be one
-            is_one = told is not None or _gets_further(funnel, found.position, whitened.position)
-            if is_one and not found.stages.exceeds(*whitened.stages.islands_log_z()):
-                found = whitened
+            if not found.stages.exceeds(*stages.islands_log_z()):
+                rows = slid(block, funnel, stages.rows, rng, n_moves)
+                found = Look(replace(stages, rows=rows), moved, funnel)
     columns = prepared.flat.columns_by_name
     rows = reordered(found.walked, columns, found.position, rng)
-    n = len(rows)
-    n_moves = 0 if prepared.flat.sites else n_affordable(prepared.flat, n, 32 * n) // n - 1
     rows = reflected(found.walked, columns, rows, rng, n_moves)
     stages = replace(found.stages, rows=rows)
     # islands that share rows tell no log Z
     return replace(found, stages=stages if within is None else replace(stages, log_z=None))
 
 
-def _gets_further(funnel: Funnel, rows: np.ndarray, whitened: np.ndarray) -> bool:
-    """Whether a narrow end that hardly a row (n, d) is in has many of those that walked whitened.
+def _narrowing(
+    block: Block, rows: np.ndarray, rng: np.random.Generator, n_moves: int, n_fits: int = 8
+) -> Funnel | None:
+    """A funnel that no prior tells, from rows (n, d) of the target; None where there is none.
 
-    Three times as many as may be missing.
+    It has a narrow end that hardly a row is in: rows that move along it get there, to where three
+    times as many as may be missing were not, and tell more of it.
     """
-    least = np.quantile(funnel.log_volume(funnel.whitened(rows)), TOLERANCE)
-    return bool(np.mean(funnel.log_volume(whitened) < least) > 3 * TOLERANCE)
+    funnel, moved = None, rows
+    for _ in range(n_fits if n_moves else 0):
+        if (fitted := funnel_of_target(moved)) is None:
+            break
+        funnel = fitted
+        moved = funnel.restored(slid(block, funnel, funnel.whitened(moved), rng, n_moves))
+    if funnel is None:
+        return None
+    before, after = (funnel.log_volume(funnel.whitened(part)) for part in (rows, moved))
+    gets_there = np.mean(after < np.quantile(before, TOLERANCE)) > 3 * TOLERANCE
+    return funnel if gets_there else None

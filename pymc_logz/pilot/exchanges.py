@@ -5,11 +5,12 @@ of some hundred rows may lose one of them by chance. Each copy is as good as any
 exchanging entries changes neither density, rows of a pilot are dealt out over all orders.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
+from pymc_logz.paths.funnels import Funnel
 from pymc_logz.runners.block import Block
 
 N_COMPARED = 4
@@ -69,12 +70,10 @@ def reflected(
     Each move is of a variable that is drawn anew. A walk of which only the size is seen, for
     instance, has more modes than rows that are resampled keep.
     """
-    if not n_moves:
-        return rows
-    position, height = rows, block.log_target(rows)
     names, n = list(columns), len(rows)
     sizes = np.array([columns[name].size for name in names])
-    for _ in range(n_moves):
+
+    def proposed(position: np.ndarray) -> np.ndarray:
         moved, which = position.copy(), rng.choice(len(names), size=n, p=sizes / sizes.sum())
         for i, name in enumerate(names):
             own, chosen = columns[name].ravel(), np.flatnonzero(which == i)
@@ -82,11 +81,49 @@ def reflected(
             kind = rng.integers(3, size=(len(chosen), 1))
             flips = np.where(kind == 0, entry == at, (kind == 2) | (entry >= at))
             moved[np.ix_(chosen, own)] *= np.where(flips, -1.0, 1.0)
-        proposed = block.log_target(moved)
+        return moved
+
+    return _metropolis(block.log_target, rows, proposed, rng, n_moves)
+
+
+def slid(
+    block: Block, funnel: Funnel, rows: np.ndarray, rng: np.random.Generator, n_moves: int
+) -> np.ndarray:
+    """Whitened rows (n, d) after Metropolis moves of one of the parents of a funnel each.
+
+    Such a move narrows or widens all that follows a parent, and so leaves rows within the support
+    that they are in. ``block`` moves rows of the model.
+    """
+
+    def density(position: np.ndarray) -> np.ndarray:
+        return block.log_target(funnel.restored(position)) + funnel.log_volume(position)
+
+    def proposed(position: np.ndarray) -> np.ndarray:
+        axes = funnel.parents * (2.4 * position.std(axis=0))
+        which = rng.integers(len(axes), size=len(rows))
+        return position + rng.standard_normal((len(rows), 1)) * axes[which]
+
+    return _metropolis(density, rows, proposed, rng, n_moves)
+
+
+def _metropolis(
+    density: Callable[[np.ndarray], np.ndarray],
+    rows: np.ndarray,
+    proposed: Callable[[np.ndarray], np.ndarray],
+    rng: np.random.Generator,
+    n_moves: int,
+) -> np.ndarray:
+    """Rows (n, d) after so many moves to what is proposed, which is as likely the other way."""
+    if not n_moves:
+        return rows
+    position, height = rows, density(rows)
+    for _ in range(n_moves):
+        moved = proposed(position)
+        value = density(moved)
         with np.errstate(invalid="ignore"):
-            accepted = np.log(rng.random(n)) < proposed - height
+            accepted = np.log(rng.random(len(rows))) < value - height
         position = np.where(accepted[:, None], moved, position)
-        height = np.where(accepted, proposed, height)
+        height = np.where(accepted, value, height)
     return position
 
 

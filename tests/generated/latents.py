@@ -4,7 +4,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from scipy import stats
-from scipy.special import erfcx, gammaln, log_expit, log_ndtr, logsumexp
+from scipy.special import erfcx, gammaln, log_expit, log_ndtr, logsumexp, ndtr
 
 from generated import scales
 from generated.cases import Drawn, family, one_of
@@ -190,3 +190,45 @@ def pumps(rng: np.random.Generator) -> Drawn:
     log_z, accuracy = box_log_integral(log_f, (-70.0, 9.0), (lowest, 10.0), nodes=720)
     about = {"vague": is_vague, "rate": (c, e), "y": y.tolist()}
     return Drawn(build, n + 2, log_z, accuracy, about)
+
+
+@family
+def free_ends(rng: np.random.Generator) -> Drawn:
+    """Uniform data, each around a middle of its own: as narrow as that, as likely."""
+    return _each_around_its_own(rng, "uniform")
+
+
+@family
+def value_each(rng: np.random.Generator) -> Drawn:
+    """Laplace noise around as many normal values, of a width that may vanish."""
+    return _each_around_its_own(rng, "laplace")
+
+
+def _each_around_its_own(rng: np.random.Generator, noise: str) -> Drawn:
+    n, sd = one_of(rng, 2, 3, 4), one_of(rng, 2.0, 10.0)
+    width = scales.proper(rng, one_of(rng, 0.5, 2.0))
+    y = rng.normal(0, 0.6 * sd, n)
+
+    def build() -> pm.Model:
+        with pm.Model() as model:
+            middle, half = pm.Normal("middle", 0, sd, shape=n), width.add("width")
+            if noise == "uniform":
+                pm.Uniform("y", middle - half, middle + half, observed=pm.Data("data", y))
+            else:
+                pm.Laplace("y", middle, half, observed=pm.Data("data", y))
+        return model
+
+    def log_f(t):
+        w, total = np.exp(t), width.log_density(t)
+        for one in np.abs(y):
+            if noise == "uniform":
+                log_p = np.log(ndtr(-(one - w) / sd) - ndtr(-(one + w) / sd)) - np.log(2 * w)
+                narrow = stats.norm.logpdf(one, 0, sd)
+                total = total + np.where(w < 1e-5 * sd, narrow, log_p)
+            else:
+                both = (sd / w - one / sd) / np.sqrt(2), (sd / w + one / sd) / np.sqrt(2)
+                total = total + np.log(sum(map(erfcx, both)) / (4 * w)) - 0.5 * (one / sd) ** 2
+        return total
+
+    log_z, accuracy = box_log_integral(log_f, (-16.0, 16.0))
+    return Drawn(build, n + 1, log_z, accuracy, {"n": n, "sd": sd, "width": width.about, "y": y})

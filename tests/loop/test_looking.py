@@ -1,9 +1,10 @@
-"""The look where the likelihood is zero at nearly all of the prior."""
+"""The look where the likelihood is zero at nearly all of the prior, and where it makes a funnel."""
 
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
+from generated import generate
 from scipy.special import gammaln
 
 import pymc_logz as lz
@@ -42,3 +43,14 @@ def test_tempering_says_so_where_no_walker_finds_the_support() -> None:
     model, _ = in_order(8)
     with pytest.raises(lz.PilotError, match=r"no walker .* use pymc_logz\.sample_hais"):
         lz.sample_tempered(100, 1, model=model, walkers=20, random_seed=3, progressbar=False)
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+@pytest.mark.parametrize("family", ["free_ends", "value_each"])
+def test_the_narrow_end_that_a_likelihood_makes_is_not_lost(family: str, seed: int) -> None:
+    """Would catch particles that move in a funnel as it is: up to 8 errors low, with ``ok``."""
+    case = generate(family, 0)
+    tree = lz.sample_hais(model=case.build(), random_seed=seed, progressbar=False)
+    found = tree["evidence"].to_dataset().isel(estimator=0)
+    assert found["status"] == "ok"
+    assert abs(float(found["log_z"]) - case.log_z) < 4 * float(found["mcse"])

@@ -6,7 +6,13 @@ import pytensor.tensor as pt
 import pytest
 from support.checks import make_rng
 
-from pymc_logz.paths.funnels import Features, Funnel, fitted_funnel, spreads_that_follow
+from pymc_logz.paths.funnels import (
+    Features,
+    Funnel,
+    fitted_funnel,
+    funnel_of_target,
+    spreads_that_follow,
+)
 from pymc_logz.paths.geometric import Evaluation
 from pymc_logz.paths.mixture import MixtureTerms, from_mixture, prior_alone
 
@@ -154,3 +160,30 @@ def test_a_location_that_follows_a_parent_is_kept() -> None:
     assert funnel is not None
     whitened = funnel.whitened(hierarchy("fresh", 2000))
     assert np.abs(np.corrcoef(whitened.T)[0, 2:]).max() < 0.1
+
+
+@pytest.mark.parametrize("after", [True, False])
+def test_a_funnel_of_the_likelihood_is_found(after: bool) -> None:
+    """Would catch one order of the variables alone, or coefficients of other columns."""
+    rng = make_rng("ends that are free", after)
+    log_width = rng.gumbel(size=(1024, 1))
+    middle = [3.0, -2.0, 5.0] + np.exp(-log_width) * rng.uniform(-1, 1, (1024, 3))
+    rows = np.hstack([middle, -log_width] if after else [-log_width, middle])
+    found = funnel_of_target(rows)
+    assert found is not None
+    parent = 3 if after else 0
+    assert found.parents.argmax() == parent
+    np.testing.assert_allclose(np.delete(found.slope[:, 0], parent), 1.0, atol=0.1)
+    whitened = found.whitened(rows)
+    assert (
+        max(np.abs(spreads_that_follow(part)).max() for part in (whitened, whitened[:, ::-1])) < 0.2
+    )
+    np.testing.assert_allclose(found.restored(whitened), rows)
+
+
+def test_clouds_have_no_funnel_of_their_own() -> None:
+    """Would catch a funnel made of noise, or of heavy tails."""
+    rng = make_rng("clouds of their own")
+    stretch = np.sqrt(3.0 / rng.chisquare(3.0, size=(1024, 1)))
+    rows = stretch * rng.normal(size=(1024, 8)) @ np.tril(rng.normal(size=(8, 8))).T
+    assert funnel_of_target(rows) is None
