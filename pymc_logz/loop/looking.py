@@ -107,13 +107,12 @@ def explore_prior(
         start = rng.permutation(np.resize(within, (n_start, prepared.n_dims)))
     n_rows = int(np.clip(ROWS_TO_CORRELATE * prepared.n_dims, *N_ROWS))
     walk = partial(run_pilot, n_target_rows=n_rows, stays_within=within is not None)
-    n_moves = 0 if prepared.flat.sites else n_affordable(prepared.flat, n_rows, 32 * n_rows)
-    n_moves = max(0, n_moves // n_rows - 1)
     found = Look(walk(block, start, rng, settings), block, None)
-    funnel = None
+    n_moves, funnel = n_metropolis(target, len(found.position)), None
     if even:
         funnel = funnel_of(prepared, found.position, rng)
-        funnel = funnel or _narrowing(block, found.position, rng, n_moves)
+        if funnel is None and (narrow := narrow_end(target, found.position, rng)) is not None:
+            funnel = narrow[0]
     if funnel is not None:
         moved = Reference("prior", "", funnel=funnel).start(block)
         if within is None:
@@ -136,22 +135,29 @@ def explore_prior(
     return replace(found, stages=stages if within is None else replace(stages, log_z=None))
 
 
-def _narrowing(
-    block: Block, rows: np.ndarray, rng: np.random.Generator, n_moves: int, n_fits: int = 8
-) -> Funnel | None:
-    """A funnel that no prior tells, from rows (n, d) of the target; None where there is none.
+def n_metropolis(target: Target, n: int) -> int:
+    """How many moves of n rows, by values alone, take no time that a user would notice."""
+    flat = target.prepared.flat
+    return 0 if flat.sites else n_affordable(flat, n, 32 * n) // n - 1
+
+
+def narrow_end(
+    target: Target, rows: np.ndarray, rng: np.random.Generator, n_fits: int = 8
+) -> tuple[Funnel, np.ndarray] | None:
+    """A funnel that no prior tells, and rows in it, from rows (n, d) of the target, if there is one.
 
     It has a narrow end that hardly a row is in: rows that move along it get there, to where three
     times as many as may be missing were not, and tell more of it.
     """
-    funnel, moved = None, rows
-    for _ in range(n_fits if n_moves else 0):
+    funnel, moved, n_moves = None, rows, n_metropolis(target, len(rows))
+    for _ in range(n_fits if n_moves > 0 else 0):
         if (fitted := funnel_of_target(moved)) is None:
             break
         funnel = fitted
-        moved = funnel.restored(slid(block, funnel, funnel.whitened(moved), rng, n_moves))
+        slides = slid(target.block, funnel, funnel.whitened(moved), rng, n_moves)
+        moved = funnel.restored(slides)
     if funnel is None:
         return None
     before, after = (funnel.log_volume(funnel.whitened(part)) for part in (rows, moved))
     gets_there = np.mean(after < np.quantile(before, TOLERANCE)) > 3 * TOLERANCE
-    return funnel if gets_there else None
+    return (funnel, moved) if gets_there else None

@@ -121,8 +121,8 @@ class Target:
     ) -> None:
         """Whether a density rises to where it is infinite, shape (d,), from a row of this height.
 
-        Else that is rounding, as of a hurdle's whose rate is 1e-17: no draw of the prior has it, and
-        on the way there the density has fallen.
+        Else that is rounding, as of a hurdle's whose rate is 1e-17: no draw of the prior has it,
+        and on the way there the density has fallen.
 
         Raises
         ------
