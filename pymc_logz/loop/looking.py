@@ -122,11 +122,11 @@ def explore_prior(
         # coordinates that make the way longer are not those of the funnel
         most = len(found.stages.betas)
         with suppress(PilotError):
-            stages = walk(moved, start, rng, settings, max_stages=most)
+            whitened = Look(walk(moved, start, rng, settings, max_stages=most), moved, funnel)
             # a funnel that few rows show may not be one
-            if not found.stages.exceeds(*stages.islands_log_z()):
-                rows = slid(block, funnel, stages.rows, rng, n_moves)
-                found = Look(replace(stages, rows=rows), moved, funnel)
+            if not found.stages.exceeds(*whitened.stages.islands_log_z()):
+                rows = slid(block, funnel, whitened.position, rng, n_moves)
+                found = replace(whitened, stages=replace(whitened.stages, rows=rows))
     columns = prepared.flat.columns_by_name
     rows = reordered(found.walked, columns, found.position, rng)
     rows = reflected(found.walked, columns, rows, rng, n_moves)
@@ -138,19 +138,19 @@ def explore_prior(
 def n_metropolis(target: Target, n: int) -> int:
     """How many moves of n rows, by values alone, take no time that a user would notice."""
     flat = target.prepared.flat
-    return 0 if flat.sites else n_affordable(flat, n, 32 * n) // n - 1
+    return 0 if flat.sites else max(0, n_affordable(flat, n, 32 * n) // n - 1)
 
 
 def narrow_end(
     target: Target, rows: np.ndarray, rng: np.random.Generator, n_fits: int = 8
 ) -> tuple[Funnel, np.ndarray] | None:
-    """A funnel that no prior tells, and rows in it, from rows (n, d) of the target, if there is one.
+    """A funnel that no prior tells, and rows in it, from rows (n, d) of the target, if it is one.
 
-    It has a narrow end that hardly a row is in: rows that move along it get there, to where three
-    times as many as may be missing were not, and tell more of it.
+    Its narrow end is where hardly a row is: rows that move along it get there, three times as many
+    as may be missing, and tell more of it.
     """
     funnel, moved, n_moves = None, rows, n_metropolis(target, len(rows))
-    for _ in range(n_fits if n_moves > 0 else 0):
+    for _ in range(n_fits if n_moves else 0):
         if (fitted := funnel_of_target(moved)) is None:
             break
         funnel = fitted
