@@ -8,7 +8,7 @@ stretched to the independence) that their prior says, and bases take it back: pa
 takes a few.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +24,7 @@ from pymc_logz.kernels import Hamiltonian
 from pymc_logz.kernels.base import Move
 from pymc_logz.models.flat import flatten_model, model_path
 from pymc_logz.models.prior import PriorDraws
-from pymc_logz.runners.block import Block
+from pymc_logz.runners.block import MAX_NOISE_PER_BLOCK, Block
 
 NOISE, N_STEPS, TARGET_ACCEPT = 0.1, 4, 0.8
 MOVES = 7
@@ -53,6 +53,8 @@ class Posterior:
     ) -> tuple[np.ndarray, float]:
         """Rows some moves on from these, under these parameters; and the acceptance rate."""
         n_moves = min(n_moves, self.block.n_moves - 1)
+        if not n_moves:
+            raise ValueError(f"{len(rows)} rows are too many to move at a time")
         pm.set_data(parameters, self.model)
         values = flatten_model(self.model, data=["x"]).values
         block = self.block.along(values, sample_reference=self.block.path.sample_reference)
@@ -159,9 +161,20 @@ def learn_bilinear(
 
 def posterior_draws(
     matrices: dict[str, np.ndarray], test: np.ndarray, n: int, seed: int
-) -> list[xr.DataTree]:
+) -> Iterator[xr.DataTree]:
     """Posterior draws of the bilinear model for each test patch, of n chains from one start."""
     rng = np.random.default_rng(seed)
+    # more rows than that are not moved by so many moves at a time
+    n_numbers = n * (MOVES + 1) * sum(matrices[name].shape[1] for name in ("bases", "second"))
+    n_together = max(1, MAX_NOISE_PER_BLOCK // n_numbers)
+    for some in np.array_split(test, -(-len(test) // n_together)):
+        yield from _posterior_draws(matrices, some, n, rng)
+
+
+def _posterior_draws(
+    matrices: dict[str, np.ndarray], test: np.ndarray, n: int, rng: np.random.Generator
+) -> list[xr.DataTree]:
+    """The same of so few patches that all move at a time."""
     n_second = matrices["second"].shape[1]
     order = ("bases", "first", "second")
     energy = bilinear_generative(*(matrices[name] for name in order), test[0], NOISE, centred=True)

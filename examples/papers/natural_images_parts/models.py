@@ -1,5 +1,6 @@
 """The six models: how each is learned, its energy, and the log likelihood of test patches."""
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -160,13 +161,13 @@ def likelihood(
         if len(rows) > n:
             found["validation"] = float(log_p[n:].mean() - bias)
         return found
-    references, found = [None] * len(test), []
+    references, found = itertools.repeat(None), []
     if name == "bilinear":
         # its posteriors are out of reach of a pilot from the prior, or minutes away
         n_dims = M + parts["second"].shape[1]
         n = max(DRAWS // 2, n_dims**2 // 3)  # a fit to fewer leaves weights that are uneven
         references = expectation.posterior_draws(parts, test, n, 1925)
-    for seed, (x, reference) in enumerate(zip(test, references, strict=True)):
+    for seed, (x, reference) in enumerate(zip(test, references, strict=False)):
         pm.set_data({"x": x}, model)
         # one seed for all patches would make one error of theirs
         tree = lz.sample_hais(DRAWS, 1, reference=reference, random_seed=seed, **settings)
