@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp, softmax
+from scipy.special import logsumexp
 
 from pymc_logz.estimators.draws import TemperedDraws, documented, shares
 from pymc_logz.estimators.result import LogZCurve, estimator, long_run_variance, make_curve
@@ -207,34 +207,6 @@ def rao_blackwell_log_weight(draws: TemperedDraws) -> np.ndarray:
         tile = log_q[:, -1] - _log_sums(log_q, axis=1)
         log_weight[rows, columns] = tile.reshape(log_weight[rows, columns].shape)
     return log_weight - logsumexp(log_weight)
-
-
-def change_of_log_z(
-    draws: TemperedDraws, log_ratio: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, float]:
-    """By how much log Z of each level changes when the target does, from draws of the old one.
-
-    The mean of ``exp(beta_k * (new log ratio - old log ratio))`` over the old density at level k,
-    for which each draw counts with its probability of that level. ``log_ratio`` of the same draws
-    in the new target has shape (W, N); the ``log_z_hat`` of the run only has to be rough. Returned
-    are the change (K,), what each walker adds to its error (W, K), and the fraction of the
-    effective draws that is left at the level with the smallest. Zwanzig (1954), doi
-    10.1063/1.1740409.
-    """
-    segment = draws.segment.ravel()
-    old, new = draws.log_tilt(draws.log_ratio.ravel()), draws.log_tilt(log_ratio.ravel())
-    # of the draws at each level: columns sum to one
-    with np.errstate(divide="ignore"):
-        log_here = np.log(draws.level_given(draws.log_ratio.ravel(), segment))
-    log_here -= logsumexp(log_here, axis=0)
-    with np.errstate(invalid="ignore"):
-        difference = np.where(np.isneginf(old), 0.0, new - old)
-    change = logsumexp(log_here + difference, axis=0)
-    here, there = np.exp(log_here), softmax(log_here + difference, axis=0)
-    size, left = (here**2).sum(axis=0), (there**2).sum(axis=0)
-    contributions = (there - here).reshape(*log_ratio.shape, -1).sum(axis=1)
-    # logarithms of means are low by half their variance, which would add up over many changes
-    return change + 0.5 * (left - size), contributions, float((size / left).min())
 
 
 def level_status(ess: float) -> str:

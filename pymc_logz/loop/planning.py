@@ -12,7 +12,6 @@ components that explain the most.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -28,9 +27,9 @@ from pymc_logz.loop.widening import (
     OF_MODE,
     add_draws,
     components_of,
+    propose_and_widen,
     proposed,
     searched,
-    widen,
 )
 from pymc_logz.models.flat import model_path, open_path
 from pymc_logz.models.preparation import Prepared
@@ -344,7 +343,5 @@ class Planner:
         search.add_and_draw([Prior(), *parts])
         found = self.tried(search)
         if found is None or found[1] < 0.5:
-            proposers = proposed(search)
-            search.add_parts([*islice(proposers, 1)])
-            widen(search, proposers, None)
+            propose_and_widen(search, proposed(search), None)
         return self.without_path(search)

@@ -67,13 +67,7 @@ def searched(
         ran = reduce(merge, tried.ran)
         search.add_witnesses(target(ran.position[resampled(ran.log_weight, rng, AT_ONCE)]))
         search.add_and_draw(search.modes_of_heavy(ran))
-    # what is fitted to rows says nothing of where they did not get, the narrow end of a funnel or
-    # far tails, and seems even without it; nor does a part that is of no use
-    for part in proposers:
-        search.add_and_draw([part])
-        if search.shares_of_kept_parts()[-1]:
-            break
-    widen(search, proposers, look.funnel)
+    propose_and_widen(search, proposers, look.funnel)
     for _ in range(4):
         known, n_effective = search.known()
         known = known[rng.permutation(len(known))[:AT_ONCE]]
@@ -84,6 +78,19 @@ def searched(
         search.add_and_draw(fitted_components(rows, min(n_effective, len(rows)), funnel, rng))
         widen(search, proposers, funnel)
     return search
+
+
+def propose_and_widen(search: Search, proposers: Iterator[Part], funnel: Funnel | None) -> None:
+    """Parts until one is of use, and the rounds.
+
+    What is fitted to rows says nothing of where they did not get, the narrow end of a funnel or far
+    tails, and seems even without it; nor does a part that is of no use.
+    """
+    for part in proposers:
+        search.add_and_draw([part])
+        if search.shares_of_kept_parts()[-1]:
+            break
+    widen(search, proposers, funnel)
 
 
 def widen(search: Search, proposers: Iterator[Part], funnel: Funnel | None) -> None:

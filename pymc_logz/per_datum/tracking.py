@@ -10,12 +10,18 @@ import xarray as xr
 from pymc_logz.errors import warn
 from pymc_logz.estimators.draws import TemperedDraws
 from pymc_logz.estimators.result import MIN_INDEPENDENT, LogZCurve, LogZEstimate
-from pymc_logz.estimators.tempering import change_of_log_z, rao_blackwell_log_weight, rts, rts_log_z
+from pymc_logz.estimators.tempering import rao_blackwell_log_weight, rts, rts_log_z
 from pymc_logz.kernels.base import Kernel, KernelState
 from pymc_logz.loop.calls import begun
 from pymc_logz.models.context import ForeignModel, model_from, written_as
 from pymc_logz.paths.geometric import Evaluation
-from pymc_logz.per_datum.followed import Moment, evaluator, follow, moment_datasets
+from pymc_logz.per_datum.followed import (
+    Moment,
+    change_of_log_z,
+    evaluator,
+    follow,
+    moment_datasets,
+)
 from pymc_logz.runners.moves import kernel_for
 from pymc_logz.runners.temper import TemperBlock, Walk, Walkers, walk
 from pymc_logz.tempered.results import tempered_draws_dataset

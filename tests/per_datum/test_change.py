@@ -5,7 +5,7 @@ import pytest
 from support.checks import assert_detects, check_coverage, check_means, make_rng
 
 from pymc_logz.estimators.draws import TemperedDraws
-from pymc_logz.estimators.tempering import change_of_log_z
+from pymc_logz.per_datum.followed import change_of_log_z
 
 BETAS = np.array([0.0, 0.2, 0.6, 1.0])
 LOG_PRIOR = np.log([0.1, 0.2, 0.3, 0.4])
