@@ -149,15 +149,14 @@ def narrow_end(
     Its narrow end is where hardly a row is: rows that move along it get there, three times as many
     as may be missing, and tell more of it.
     """
-    funnel, moved, n_moves = None, rows, n_metropolis(target, len(rows))
+    found, moved, n_moves = None, rows, n_metropolis(target, len(rows))
     for _ in range(n_fits if n_moves else 0):
-        if (fitted := funnel_of_target(moved)) is None:
+        if (funnel := funnel_of_target(moved)) is None:
             break
-        funnel = fitted
         slides = slid(target.block, funnel, funnel.whitened(moved), rng, n_moves)
+        least = np.quantile(funnel.log_volume(funnel.whitened(rows)), TOLERANCE)
+        if not np.mean(funnel.log_volume(slides) < least) > 3 * TOLERANCE:
+            break
         moved = funnel.restored(slides)
-    if funnel is None:
-        return None
-    before, after = (funnel.log_volume(funnel.whitened(part)) for part in (rows, moved))
-    gets_there = np.mean(after < np.quantile(before, TOLERANCE)) > 3 * TOLERANCE
-    return (funnel, moved) if gets_there else None
+        found = funnel, moved
+    return found
