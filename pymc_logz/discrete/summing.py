@@ -35,7 +35,7 @@ from scipy.special import logsumexp, softmax
 from pymc_logz.discrete.elimination import LOWEST, NUMERIC, SYMBOLIC, Ops, drawn_back, eliminated
 from pymc_logz.discrete.independence import NONE, data_that_decide
 from pymc_logz.discrete.plan import SumPlan, independent_plan, numbered, sum_plan
-from pymc_logz.graphs.functions import Kept, cheaply_compiled
+from pymc_logz.graphs.functions import Kept, cheaply_compiled, wider
 from pymc_logz.graphs.host_calls import with_host_calls
 from pymc_logz.models.cache import kept_for
 from pymc_logz.models.data_inputs import DataInputs, starting_point, with_data_inputs
@@ -69,7 +69,7 @@ def pieces_of(model: pm.Model) -> Pieces:
     prior, ratio = (
         [
             part
-            for piece in (model.logp(vars=variables, sum=False) if variables else [])
+            for piece in (wider(model.logp(vars=variables, sum=False)) if variables else [])
             for part in _terms(pt.as_tensor(piece, allow_xtensor_conversion=True))
         ]
         for variables in ([*model.free_RVs], [*model.observed_RVs, *model.potentials])

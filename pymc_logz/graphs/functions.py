@@ -1,11 +1,15 @@
 """PyTensor functions as models need them: which mode, made once and kept, one call at a time."""
 
 import threading
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pytensor
+import pytensor.tensor as pt
 from pytensor.compile.mode import Mode, get_mode, optdb
+from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.traversal import ancestors, toposort
 
 _compiling = threading.RLock()
 """Held while PyTensor compiles: it sets its default mode meanwhile, which is for all threads."""
@@ -96,3 +100,27 @@ def cheaply_compiled(inputs: Any, outputs: Any) -> Callable[..., Any]:
     """Function that compiles in no time, for what is called once or twice."""
     kwargs = compile_kwargs_for("FAST_COMPILE", {"on_unused_input": "ignore"})
     return one_at_a_time(function_for(inputs, outputs, **kwargs))
+
+
+def wider(outputs: Sequence[Variable]) -> list[Variable]:
+    """The same graphs, with constants in which no arithmetic overflows.
+
+    PyTensor takes 20 for an int8, whose square overflows: PyMC's own density of
+    ``Uniform(-100, 100)`` is NaN, and that of an ExGaussian with ``sigma=12`` is another one.
+    """
+    made: dict[Any, Any] = {
+        one: pt.constant(np.asarray(one.data, dtype="int64"))
+        for one in ancestors(outputs)
+        if isinstance(one, Constant)
+        and np.asarray(one.data).dtype.name in ("int8", "int16", "int32", "uint8", "uint16")
+        # a fourth power of smaller ones is an int8
+        and np.any(np.abs(np.asarray(one.data, dtype="int64")) > 3)
+    }
+    for node in toposort(outputs) if made else ():
+        if any(one in made for one in node.inputs):
+            try:
+                remade = node.op.make_node(*(made.get(one, one) for one in node.inputs))
+            except Exception:  # an Op, or an inner graph, of these types alone
+                continue
+            made.update(zip(node.outputs, remade.outputs, strict=True))
+    return [made.get(one, one) for one in outputs]

@@ -20,7 +20,7 @@ from pytensor.tensor.variable import TensorVariable
 from scipy.special import log_expit
 
 from pymc_logz.errors import ModelError
-from pymc_logz.graphs.functions import Kept, cheaply_compiled
+from pymc_logz.graphs.functions import Kept, cheaply_compiled, wider
 from pymc_logz.graphs.host_calls import calls_host, with_host_calls
 from pymc_logz.models.cache import KeptForModel, kept_for
 from pymc_logz.models.data_inputs import (
@@ -160,7 +160,7 @@ def _flat_graph(
     log_ratio = opened.datalogp
     if constant := log_constant_of_fields(model, observed=True):
         log_ratio = log_ratio - constant
-    densities = clone_replace([opened.varlogp, log_ratio], replaced, rebuild_strict=False)
+    densities = clone_replace(wider([opened.varlogp, log_ratio]), replaced, rebuild_strict=False)
     kept.bake_in(var for var in graph_inputs(densities) if isinstance(var, Constant))
     densities = [
         pt.as_tensor(rewrite_pregrad(density), allow_xtensor_conversion=True)

@@ -19,7 +19,7 @@ from pytensor.tensor.shape import Shape
 from pytensor.tensor.type import TensorType
 
 from pymc_logz.errors import ImproperPriorError, warn
-from pymc_logz.graphs.functions import function_for
+from pymc_logz.graphs.functions import function_for, wider
 from pymc_logz.models.cache import kept_for
 from pymc_logz.models.data_inputs import starting_point
 from pymc_logz.models.known_priors import (
@@ -173,7 +173,7 @@ class Sampler:
     """A compiled function that draws, by generators of its outputs' own that can be seeded."""
 
     def __init__(self, inputs: Sequence[Variable], outputs: Sequence[Any]) -> None:
-        tensors = [pt.as_tensor(out, allow_xtensor_conversion=True) for out in outputs]
+        tensors = wider([pt.as_tensor(out, allow_xtensor_conversion=True) for out in outputs])
         outputs = replace_rng_nodes(tensors)
         updates = collect_default_updates(inputs=inputs, outputs=outputs)
         self.function = function_for(

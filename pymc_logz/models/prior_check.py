@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
+from pymc.distributions.custom import CustomDistRV, CustomSymbolicDistRV
 from pymc.pytensorf import replace_vars_in_graphs
 from pytensor.graph.replace import vectorize_graph
 
 from pymc_logz.errors import ImproperPriorError, warn
-from pymc_logz.graphs.functions import compile_kwargs_for, function_for
+from pymc_logz.graphs.functions import compile_kwargs_for, function_for, wider
 from pymc_logz.models.cache import contents_of, is_data, kept_for
 from pymc_logz.models.known_priors import is_known
 from pymc_logz.models.prior import Sampler, transformed
@@ -199,9 +200,12 @@ class Conditional:
         self.draw = Sampler(list(given.values()), conditional)
         # from unconstrained values of all, as parents, and n of each checked one to n densities
         batches, outputs = [], []
-        log_densities = model.logp(vars=list(checked), sum=False)
+        log_densities = wider(model.logp(vars=list(checked), sum=False))
         for rv, log_density in zip(checked, log_densities, strict=True):
             value = model.rvs_to_values[rv]
+            if isinstance(rv.owner.op, CustomDistRV | CustomSymbolicDistRV):
+                # that of an entry may depend on the others, as of a sum or a scan
+                log_density = log_density.sum()
             # nameless: a name such as "1|group" looks like a dtype to PyTensor
             batches.append(pt.tensor(dtype=value.type.dtype, shape=(None, *value.type.shape)))
             outputs += vectorize_graph([log_density], {value: batches[-1]})
@@ -232,7 +236,12 @@ class Conditional:
         ]
 
     def _mass(
-        self, i: int, draws: list[np.ndarray], log_density: np.ndarray, rng: np.random.Generator
+        self,
+        i: int,
+        draws: list[np.ndarray],
+        log_density: np.ndarray,
+        rng: np.random.Generator,
+        most_repeated: float = 0.05,
     ) -> PriorMass:
         """Of the i-th variable: draws (n, *batch, *event) and their log densities (n, *batch)."""
         others = [array[:1] for array in draws]
@@ -247,6 +256,14 @@ class Conditional:
 
         finite = np.all(np.isfinite(values), axis=2)
         share = finite.mean(axis=0)
+        if values.dtype.kind == "f" and values.shape[2] == 1:
+            seen = values[finite[:, 0], 0, 0]
+            if np.unique(seen).size < (1 - most_repeated) * seen.size:
+                raise ImproperPriorError(
+                    f"draws of {self.names[i]!r} repeat each other, as of a variable that is "
+                    "rounded, censored or a mixture with a point, whose density does not show "
+                    "that: make it discrete, or part it from such points by an indicator"
+                )
         chosen = rng.permutation(k)[:20]
         bounds = None
         if values.shape[2] > 1:

@@ -7,6 +7,7 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
+from pymc_logz.graphs.functions import wider
 from pymc_logz.models.cache import kept_for
 from pymc_logz.models.data_inputs import natural_shapes
 from pymc_logz.models.density import RowDensity
@@ -86,7 +87,7 @@ def natural_density(density: RowDensity, rows: np.ndarray) -> tuple[np.ndarray, 
     alive, natural = np.isfinite(there), there.copy()
 
     def made() -> Callable[[np.ndarray], list[np.ndarray]]:
-        densities = [model.logp(model.free_RVs, jacobian=given) for given in (True, False)]
+        densities = wider([model.logp(model.free_RVs, jacobian=given) for given in (True, False)])
         return function_of_rows(model, densities)
 
     if alive.any():
@@ -108,7 +109,7 @@ def _of_model(model: pm.Model, names: list[str], n: int, rng: np.random.Generato
     rows = prior(rng, n)
     log_share, _ = prior.log_share(rng)
     natural = {var.name: var for var in model.unobserved_value_vars if var.name in free}
-    outputs = [model.logp(model.free_RVs, jacobian=False), *natural.values()]
+    outputs = [*wider([model.logp(model.free_RVs, jacobian=False)]), *natural.values()]
     evaluate = function_of_rows(model, outputs)
     log_density, *values = evaluate(rows)
 

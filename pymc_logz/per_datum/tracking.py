@@ -15,13 +15,8 @@ from pymc_logz.kernels.base import Kernel, KernelState
 from pymc_logz.loop.calls import begun
 from pymc_logz.models.context import ForeignModel, model_from, written_as
 from pymc_logz.paths.geometric import Evaluation
-from pymc_logz.per_datum.followed import (
-    Moment,
-    change_of_log_z,
-    evaluator,
-    follow,
-    moment_datasets,
-)
+from pymc_logz.per_datum import followed
+from pymc_logz.per_datum.followed import Moment, evaluator, follow, moment_datasets
 from pymc_logz.runners.moves import kernel_for
 from pymc_logz.runners.temper import TemperBlock, Walk, Walkers, walk
 from pymc_logz.tempered.results import tempered_draws_dataset
@@ -297,7 +292,7 @@ class LogZTracker:
         draws = TemperedDraws(
             np.zeros(now.shape, dtype=int), now, ladder.betas, ladder.log_prior, ladder.log_z_hat
         )
-        return change_of_log_z(draws, then)
+        return followed.change_of_log_z(draws, then)
 
     def _evaluated(self, block: TemperBlock) -> Evaluation:
         """What the path of a block, with its data, is worth where the walkers are."""

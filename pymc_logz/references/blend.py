@@ -134,7 +134,8 @@ class Target:
             places = low + np.linspace(0.0, 1.0, n_places)[:, None] * (high - low)
             _, value = self._densities(places)
             first = int(np.argmax(value == np.inf)) or n_places - 1
-            low, high, last = places[first - 1], places[first], value[first - 1]
+            low, high = places[first - 1], places[first]
+            last = np.nan_to_num(value[first - 1], nan=-np.inf)
         if not last < height:
             check_infinite(self.prepared.flat, worst[None], np.array([np.inf]))
 

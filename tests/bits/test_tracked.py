@@ -11,7 +11,7 @@ from support.small_machines import BASE, HIDDEN, VISIBLE, WEIGHTS, expectations,
 
 import pymc_logz as lz
 from pymc_logz.energies import BernoulliRBM, bernoulli_rbm, ising_torus
-from pymc_logz.per_datum import tracking
+from pymc_logz.per_datum import followed
 
 SMALL: dict[str, Any] = {
     "draws": 12,
@@ -121,7 +121,7 @@ def test_log_z_of_a_machine_that_learns(
     mcse = group["mcse"]
     ratio = mcse.sel({"estimator": "tracked"}) / mcse.sel({"estimator": "rts"})
     assert float(ratio[10:].median()) < 0.8
-    monkeypatch.setattr(tracking, "change_of_log_z", lambda *_: (0.0, 0.0, 1.0))
+    monkeypatch.setattr(followed, "change_of_log_z", lambda *_: (0.0, 0.0, 1.0))
     tracker = begun(learner, learner.model, "lagging")
     with pytest.warns(lz.EvidenceWarning, match=r"tracked .* and rts .* disagree by"):
         log_z, _ = learn(tracker, 60)

@@ -14,7 +14,7 @@ from support.checks import assert_detects, check_coverage, check_means, make_rng
 import pymc_logz as lz
 from pymc_logz.energies import gaussian_rbm, gaussian_rbm_log_z
 from pymc_logz.errors import EvidenceWarning, ModelError
-from pymc_logz.per_datum import tracking
+from pymc_logz.per_datum import followed
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS"),
@@ -147,7 +147,7 @@ def test_log_z_of_a_model_that_is_learned(
     ratio = group["mcse"].sel({"estimator": "tracked"}) / group["mcse"].sel({"estimator": "rts"})
     assert ratio[10:].max() < 0.75
     # log Z is not moved along with the model: the smoothed estimate lags
-    monkeypatch.setattr(tracking, "change_of_log_z", lambda *_: (0.0, 0.0, 1.0))
+    monkeypatch.setattr(followed, "change_of_log_z", lambda *_: (0.0, 0.0, 1.0))
     tracker = begun(machine, start, "lagging")
     with pytest.warns(EvidenceWarning, match=r"tracked .* and rts .* disagree by"):
         exact, _ = learn(tracker, 40)
