@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-from pymc.distributions.custom import CustomDistRV, CustomSymbolicDistRV
+from pymc.distributions.custom import CustomSymbolicDistRV
 from pymc.pytensorf import replace_vars_in_graphs
 from pytensor.graph.replace import vectorize_graph
 
@@ -203,7 +203,7 @@ class Conditional:
         log_densities = wider(model.logp(vars=list(checked), sum=False))
         for rv, log_density in zip(checked, log_densities, strict=True):
             value = model.rvs_to_values[rv]
-            if isinstance(rv.owner.op, CustomDistRV | CustomSymbolicDistRV):
+            if isinstance(rv.owner.op, CustomSymbolicDistRV):
                 # that of an entry may depend on the others, as of a sum or a scan
                 log_density = log_density.sum()
             # nameless: a name such as "1|group" looks like a dtype to PyTensor

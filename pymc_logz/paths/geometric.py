@@ -196,9 +196,7 @@ class AnnealingPath:
     """What was made of these densities."""
 
     def __post_init__(self) -> None:
-        pairs = zip(self.parameters, self.values, strict=True)
-        values = tuple(np.asarray(value, dtype=of.dtype) for of, value in pairs)
-        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "values", values_of(self.parameters, self.values))
 
     def evaluate(self, rows: TensorVariable) -> Evaluation:
         """From symbolic rows (n, d) to their `Evaluation`; a ModelError without gradient."""
@@ -301,3 +299,22 @@ class AnnealingPath:
 def no_draws(rng: np.random.Generator, n: int) -> np.ndarray:
     """Draws of a reference where there are none to be made."""
     raise NotImplementedError("draws of the reference are made where the run was started")
+
+
+def values_of(parameters: Sequence[TensorVariable], values: Sequence[Any]) -> tuple[Any, ...]:
+    """Values as arrays of the parameters' types; a `ValueError` if they are not of them."""
+    if len(values) != len(parameters):
+        raise ValueError(
+            f"values={values!r} must be {len(parameters)}, one for each of the path's parameters "
+            f"{parameters!r}"
+        )
+    arrays = []
+    for parameter, value in zip(parameters, values, strict=True):
+        array = np.asarray(value, dtype=parameter.dtype)
+        arrays.append(array)
+        if not parameter.type.is_valid_value(array):
+            raise ValueError(
+                f"the value of shape {array.shape} of the path's parameter {parameter!r} does not "
+                f"fit its type {parameter.type!r}"
+            )
+    return tuple(arrays)

@@ -231,4 +231,6 @@ def _each_around_its_own(rng: np.random.Generator, noise: str) -> Drawn:
         return total
 
     log_z, accuracy = box_log_integral(log_f, (-16.0, 16.0))
-    return Drawn(build, n + 1, log_z, accuracy, {"n": n, "sd": sd, "width": width.about, "y": y})
+    return Drawn(
+        build, n + 1, log_z, accuracy, {"n": n, "sd": sd, "width": width.about, "y": y.tolist()}
+    )
