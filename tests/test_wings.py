@@ -15,8 +15,7 @@ CODE = """if True:
     from importlib import import_module
     for module in sys.argv[2].split():
         import_module(module)
-    from pymc_logz.wings import from_wing
-    from_wing("ConstrainedHMC")
+    from pymc_logz.step_methods import ConstrainedHMC
 """
 
 

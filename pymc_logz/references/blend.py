@@ -129,7 +129,7 @@ class Target:
         ModelError
             If it is higher at the end.
         """
-        low, high, last = best, worst, -np.inf
+        low, high = best, worst
         for _ in range(3):
             places = low + np.linspace(0.0, 1.0, n_places)[:, None] * (high - low)
             _, value = self._densities(places)

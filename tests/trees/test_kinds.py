@@ -16,8 +16,7 @@ from support.tempered_draws import stored_run
 import pymc_logz as lz
 from pymc_logz import energies
 from pymc_logz.kernels import Hamiltonian
-from pymc_logz.manifold.step_method import ConstrainedHMC
-from pymc_logz.step_methods import HAIS, PartialMomentumHMC, SimulatedTempering
+from pymc_logz.step_methods import HAIS, ConstrainedHMC, PartialMomentumHMC, SimulatedTempering
 from pymc_logz.trees import kinds
 from pymc_logz.trees.kinds import KIND, KINDS, LAYOUT, kind_of, material_of
 from pymc_logz.trees.layout import log_weights, make_tree, stored_draws, weighted_draws

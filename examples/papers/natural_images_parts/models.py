@@ -1,8 +1,7 @@
 """The six models: how each is learned, its energy, and the log likelihood of test patches."""
 
-import itertools
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 import jax
@@ -161,13 +160,14 @@ def likelihood(
         if len(rows) > n:
             found["validation"] = float(log_p[n:].mean() - bias)
         return found
-    references, found = itertools.repeat(None), []
+    found = []
+    references: Iterable[xr.DataTree | None] = [None] * len(test)
     if name == "bilinear":
         # its posteriors are out of reach of a pilot from the prior, or minutes away
         n_dims = M + parts["second"].shape[1]
         n = max(DRAWS // 2, n_dims**2 // 3)  # a fit to fewer leaves weights that are uneven
         references = expectation.posterior_draws(parts, test, n, 1925)
-    for seed, (x, reference) in enumerate(zip(test, references, strict=False)):
+    for seed, (x, reference) in enumerate(zip(test, references, strict=True)):
         pm.set_data({"x": x}, model)
         # one seed for all patches would make one error of theirs
         tree = lz.sample_hais(DRAWS, 1, reference=reference, random_seed=seed, **settings)
