@@ -41,16 +41,49 @@ def modes_of(
     they are known, shape (d,). A few are followed to their modes, then others that are left, until
     there are ``most`` modes or more.
     """
-    left, found = np.arange(len(rows)), list[Mode]()
+    found = list[Mode]()
+    left = np.arange(len(rows))
     while left.size and len(found) < most:
-        chosen = left[furthest(rows[left], height[left], scale=scale)]
-        left = np.setdiff1d(left, chosen)
-        for mode in followed(block, rows[chosen], scale):
-            if any(_same(mode, one) for one in found):
-                continue
-            found.append(mode)
+        new, left = _next_modes(block, rows, height, left, scale, found)
+        for mode in new:
             left = left[~_joined(block, mode.component, rows[left], height[left])]
+    # no barrier lies between a narrow mode and the foot of one that is far wider
+    left = np.arange(len(rows))[~_explained(found, block, rows, height)]
+    while left.size and len(found) < most:
+        new, left = _next_modes(block, rows, height, left, scale, found)
+        if not new:
+            break
+        left = left[~_explained(new, block, rows[left], height[left])]
     return found
+
+
+def _next_modes(
+    block: Block,
+    rows: np.ndarray,
+    height: np.ndarray,
+    left: np.ndarray,
+    scale: np.ndarray,
+    found: list[Mode],
+) -> tuple[list[Mode], np.ndarray]:
+    """Modes that a few of the rows ``left`` lead to, added to those found, and what is left."""
+    chosen = left[furthest(rows[left], height[left], scale=scale)]
+    new = list[Mode]()
+    for mode in followed(block, rows[chosen], scale):
+        if not any(_same(mode, one) for one in found + new):
+            new.append(mode)
+    found += new
+    return new, np.setdiff1d(left, chosen)
+
+
+def _explained(modes: list[Mode], block: Block, rows: np.ndarray, height: np.ndarray) -> np.ndarray:
+    """Which rows (n, d) are no higher than a component with a mode's height, to within a nat."""
+    explained = np.zeros(len(rows), dtype=bool)
+    tops = block.log_target(np.array([one.row for one in modes])) if modes else []
+    for mode, top in zip(modes, tops, strict=True):
+        component = mode.component
+        fall = component.log_density_of(rows) - component.log_constant
+        explained |= height < top + fall + 1.0
+    return explained
 
 
 def furthest(
@@ -74,7 +107,7 @@ def _same(one: Mode, other: Mode) -> bool:
     """Whether each is within the other."""
     d = len(one.component.centre)
     pairs = ((one.component, other.component), (other.component, one.component))
-    return any(a.square_distance(b.centre[None])[0] < 0.1 * d for a, b in pairs)
+    return all(a.square_distance(b.centre[None])[0] < 0.1 * d for a, b in pairs)
 
 
 def followed(block: Block, rows: np.ndarray, scale: np.ndarray) -> list[Mode]:
@@ -137,12 +170,26 @@ def _curvature(
     values, slopes, second = second_derivatives(block, rows, scale)
     whole = np.isfinite(second).all(axis=(1, 2)) & np.isfinite(values)
     second = np.where(whole[:, None, None], second, 0.0)
-    curvature, axes = np.linalg.eigh(-second * scale * scale[:, None])
+    unit = _equilibrated(second, scale)
+    curvature, axes = np.linalg.eigh(-second * unit[:, None] * unit[:, :, None])
     curvature = np.abs(curvature)
     least = np.maximum(1e-8 * curvature.max(axis=1, keepdims=True), 1e-12)
-    axes = axes / scale[:, None]
+    axes = axes / unit[:, :, None]
     precision = (axes * np.maximum(curvature, least)[:, None]) @ axes.transpose(0, 2, 1)
     return np.where(whole, values, -np.inf), np.where(whole[:, None], slopes, 0.0), precision
+
+
+def _equilibrated(second: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Units (k, d) in which the largest number in each row of k matrices (d, d) is about one.
+
+    A mode may be far narrower or wider than the target is elsewhere; no unit is a million scales.
+    """
+    # Ruiz (2001), A scaling algorithm to equilibrate both rows and columns norms in matrices
+    unit = np.tile(scale, (len(second), 1))
+    for _ in range(4):
+        size = np.abs(second * unit[:, None] * unit[:, :, None]).max(axis=2)
+        unit = np.minimum(unit / np.sqrt(np.maximum(size, 1e-12)), 1e6 * scale)
+    return unit
 
 
 def second_derivatives(

@@ -184,7 +184,8 @@ def allocated_log_z(y: np.ndarray, n_parts: int, prior_sd: float, sd: float) -> 
 def spike_and_slab_regression(rng: np.random.Generator) -> Drawn:
     """Coefficients that are nearly zero or not, in a regression with known noise."""
     d, n = int(rng.integers(1, 7)), int(rng.integers(4, 25))
-    spike, slab, share = one_of(rng, 0.02, 0.1), one_of(rng, 1.0, 3.0), rng.uniform(0.2, 0.8)
+    spike = one_of(rng, 1e-4, 0.002, 0.02, 0.1)
+    slab, share = one_of(rng, 1.0, 3.0), rng.uniform(0.2, 0.8)
     sd = one_of(rng, 0.5, 1.0)
     x = rng.normal(size=(n, d))
     b = rng.normal(0, slab, d) * (rng.random(d) < 1 - share)

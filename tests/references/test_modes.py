@@ -51,6 +51,29 @@ def test_both_modes_with_their_masses() -> None:
     np.testing.assert_allclose(modes[0].precision, np.eye(D) / 0.35**2, atol=0.1)
 
 
+@pytest.mark.filterwarnings("ignore:the model has potentials")
+def test_a_wide_mode_beside_a_needle() -> None:
+    """Catches modes that hide at the foot of a narrow one, and widths in units of another mode."""
+    rng = make_rng("needle")
+    slab, needle = 0.2, 1e-4
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, 1, shape=2)
+        # the wide mode is a fifth of its width from the needle: no barrier lies between them
+        parts = [
+            np.log(0.5 / w) - 0.5 * ((x[0] - c) / w) ** 2 for c, w in ((0.04, slab), (0, needle))
+        ]
+        pm.Potential("modes", pt.logaddexp(*parts) + 0.5 * x[0] ** 2)
+    prepared = prepare(model, rng)
+    block = block_for(prepared, HaisSettings(), None)
+    start = prepared.prior(rng, 256)
+    start[::2, 0] *= 2 * needle
+    rows, height = climbed(block.target_and_gradient, start, np.full(2, slab))
+    for scale in (needle, slab):  # as a population knows it that is in one of them
+        modes = modes_of(block, rows, height, np.array([scale, 1.0]))
+        widths = sorted(one.precision[0, 0] ** -0.5 for one in modes)
+        np.testing.assert_allclose(widths, [needle, slab], rtol=0.05)
+
+
 @pytest.mark.filterwarnings("ignore::pymc_logz.errors.EvidenceWarning")
 def test_a_mode_is_not_lost_by_default() -> None:
     """Catches default runs without a narrow mode: by 128 rows 4 of 12 were 0.2 nats too low, ok."""
