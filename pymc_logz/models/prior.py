@@ -19,7 +19,7 @@ from pytensor.tensor.shape import Shape
 from pytensor.tensor.type import TensorType
 
 from pymc_logz.errors import ImproperPriorError, warn
-from pymc_logz.graphs.functions import function_for, wider, without_c
+from pymc_logz.graphs.functions import function_for, wider
 from pymc_logz.models.cache import kept_for
 from pymc_logz.models.data_inputs import starting_point
 from pymc_logz.models.known_priors import (
@@ -176,9 +176,9 @@ class Sampler:
         tensors = wider([pt.as_tensor(out, allow_xtensor_conversion=True) for out in outputs])
         outputs = replace_rng_nodes(tensors)
         updates = collect_default_updates(inputs=inputs, outputs=outputs)
-        kwargs = {"updates": updates, "mode": "FAST_COMPILE", "on_unused_input": "ignore"}
-        with without_c():
-            self.function = function_for(inputs, outputs, **kwargs)
+        self.function = function_for(
+            inputs, outputs, updates=updates, mode="FAST_COMPILE", on_unused_input="ignore"
+        )
         self._rngs = find_rng_nodes(outputs)
         self.lock = threading.Lock()
         """Held from seeding the generators to the last draw."""
