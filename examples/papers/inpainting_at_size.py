@@ -9,7 +9,7 @@ equal run time: what is kept is effective draws per second of the code's worst e
 Each held-out digit is a unit of work, kept in ``results/inpainting_at_size.json`` beside the
 script. It saves ``inpainting_at_size.png``; docs/theory/constrained.md says what comes of it.
 
-    uv run examples/papers/inpainting_at_size.py                 # minutes
+    uv run examples/papers/inpainting_at_size.py                 # five minutes
     uv run examples/papers/inpainting_at_size.py --digits 10
     uv run examples/papers/inpainting_at_size.py --shown         # computes nothing
 """
@@ -42,9 +42,9 @@ SETTINGS = {
     "hidden": 100,
     "training digits": 20_000,
     "steps": 600,
-    "draws": 60,
-    "tune": 60,
-    "chains": 1,
+    "draws": 300,
+    "tune": 100,
+    "chains": 4,
 }
 OURS, THEIRS = "ConstrainedHMC", "NUTS with the likelihood"
 

@@ -57,7 +57,7 @@ def found_from_prior(
                 own = log_z_of_blend(blend, Target(prepared, block), estimate, rng)
                 return larger(own, estimate)
     found = walked_log_z(RowDensity(flat, compile_kwargs), prepared.prior, rng)
-    return larger(found.less(*prepared.prior.log_share()), estimate) if found else []
+    return larger(found.less(*prepared.prior.log_mass()), estimate) if found else []
 
 
 def log_z_of_blend(
@@ -76,7 +76,7 @@ def log_z_of_blend(
     def found(tries: int, n: int) -> LogZEstimate:
         rows = replace(blend, tries=tries).weighted(target, rng, n)
         made = importance_log_z(rows.log_weight, method="a blend from the prior")
-        return made.less(0.0, target.prepared.prior.log_share()[1])
+        return made.less(0.0, target.prepared.prior.log_mass()[1])
 
     rough = found(1, N_ROWS)
     if not (rough.usable and estimate.usable):

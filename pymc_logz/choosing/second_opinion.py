@@ -127,7 +127,7 @@ def _second_opinion(tree: xr.DataTree, model: pm.Model, flat: FlatModel, how: Ho
     with warnings.catch_warnings():
         if "prior_finite_share" in tree["evidence"].attrs:  # it has been said
             warnings.simplefilter("ignore", EvidenceWarning)
-        found = found.less(*PriorDraws(model, needed=False).log_share())
+        found = found.less(*PriorDraws(model, needed=False).log_mass())
     # what is fitted to a funnel has few draws in its neck, and their weights do not tell
     narrow = found.status == "ok" and _is_funnel(rows, normal_columns(flat))
     return replace(found, status="uncovered") if narrow else found

@@ -74,7 +74,7 @@ def _given(
         return reference_of_draws(prepared, draws, rng)
     if requested == "prior":
         return ASKED_FOR
-    error = prepared.prior.log_share()[1]
+    error = prepared.prior.log_mass()[1]
     if error > MAX_SHARE_ERROR:
         reason = (
             f"a transform restricts the prior, whose constant is known to {error:.2g} nats only "

@@ -55,7 +55,7 @@ def manifold_bridge(
         # a generator of its own: what follows must not depend on whether a check was made
         [apart] = spawn_generators(rng, 1)
         prior_doubt = check_priors(model, apart)
-        log_share, share_error = PriorDraws(model).log_share(rng)
+        log_mass, mass_error = PriorDraws(model).log_mass(rng)
         posterior = posterior_rows(
             idata, constrained.generator.flat, MAX_CORRECTION * constrained.scale
         )
@@ -67,9 +67,9 @@ def manifold_bridge(
             report(1)
             atlas = Atlas(constrained)
             estimate, charts, reached, unvisited = bridge_charts(
-                atlas, position, draws, rng, log_share
+                atlas, position, draws, rng, log_mass
             )
-            estimate = replace(estimate, mcse=float(np.hypot(estimate.mcse, share_error)))
+            estimate = replace(estimate, mcse=float(np.hypot(estimate.mcse, mass_error)))
             report(1)
             missed = []
             if estimate.usable and unvisited:
@@ -119,12 +119,12 @@ def bridge_charts(
     position: np.ndarray,
     draws: int | None,
     rng: np.random.Generator,
-    log_share: float = 0.0,
+    log_mass: float = 0.0,
 ) -> tuple[LogZEstimate, list[Chart], float, float]:
     """Log Z from draws (chains, draws, d) on the level set, in units of the inputs' scales.
 
     With it the charts of the proposal, the share of the first halves that they reach, and that of
-    the posterior beyond nearly all draws; ``log_share`` is what transforms leave of the prior.
+    the posterior beyond nearly all draws; ``log_mass`` is what transforms leave of the prior.
     """
     n_chains, n_draws, n_dims = position.shape
     half = n_draws // 2
@@ -139,7 +139,7 @@ def bridge_charts(
         target_at_proposal,
         q_at_proposal,
         # inputs are in units of their scales
-        log_z_reference=float(np.log(atlas.model.scale).sum()) - log_share,
+        log_z_reference=float(np.log(atlas.model.scale).sum()) - log_mass,
         method="manifold_bridge",
     )
     log_weight = target_at_proposal - q_at_proposal

@@ -127,7 +127,7 @@ def _exact(model: pm.Model, rv: Any, transform: Any) -> Any:
     return _sorting(transform) if _is_sorted(model, rv) else transform
 
 
-def log_share_in_order(model: pm.Model) -> float:
+def log_mass_in_order(model: pm.Model) -> float:
     """Log share of the prior that is in order, where a transform takes that alone of like entries.
 
     It is one of all orders.

@@ -25,7 +25,7 @@ from pymc_logz.models.data_inputs import starting_point
 from pymc_logz.models.known_priors import (
     exact_transforms,
     log_constant_of_fields,
-    log_share_in_order,
+    log_mass_in_order,
 )
 
 LEAST_FINITE = 1e-3
@@ -61,9 +61,9 @@ class PriorDraws:
         bare = [model.rvs_to_transforms[rv] is None for rv in model.free_RVs]
         self._unbounded = np.repeat(bare, sizes)
         self.n_drawn = self.n_outside = self.n_rounded = 0
-        self._log_share: tuple[float, float] | None = None
-        self._log_share_in_order = log_share_in_order(model)
-        self._log_known = self._log_share_in_order + log_constant_of_fields(model)
+        self._log_mass: tuple[float, float] | None = None
+        self._log_mass_in_order = log_mass_in_order(model)
+        self._log_known = self._log_mass_in_order + log_constant_of_fields(model)
         self._has_warned = False
         if needed and self.obstacle is not None:
             raise self.obstacle
@@ -81,13 +81,13 @@ class PriorDraws:
     @property
     def finite_fraction(self) -> float:
         """Share of the prior that the transforms can take: 1 unless they restrict it."""
-        return float(np.exp(self._log_share_in_order)) * (1.0 - self._fraction_outside)
+        return float(np.exp(self._log_mass_in_order)) * (1.0 - self._fraction_outside)
 
     @property
     def _fraction_outside(self) -> float:
         return self.n_outside / self.n_drawn if self.n_drawn else 0.0
 
-    def log_share(self, rng: np.random.Generator | None = None) -> tuple[float, float]:
+    def log_mass(self, rng: np.random.Generator | None = None) -> tuple[float, float]:
         """Log of what the prior integrates to, and its error: 0 and 0 as a rule.
 
         It is the share that the transforms allow, of which there is a warning if that is not all of
@@ -95,9 +95,9 @@ class PriorDraws:
         Without a generator it is the same whenever it is asked for.
         """
         if rng is None:
-            if self._log_share is None:
-                self._log_share = self.log_share(np.random.default_rng(0))
-            return self._log_share
+            if self._log_mass is None:
+                self._log_mass = self.log_mass(np.random.default_rng(0))
+            return self._log_mass
         if self.obstacle is not None:
             warn(f"whether the priors integrate to one could not be checked: {self.obstacle}")
             return self._log_known, 0.0

@@ -47,9 +47,9 @@ class PriorMass:
     name: str
     looks: tuple[Look, ...]
     """Estimates of the mean log mass of its elements: one, or a computed one and a mean ratio."""
-    log_share: float
+    log_expected: float
     """Mean log share of the draws that the transform could take: what the mass has to equal."""
-    share_error: float
+    expected_error: float
     n_elements: int
     """Elements whose masses multiply."""
     bounds: Bounds | None = None
@@ -73,7 +73,7 @@ class PriorMass:
         """Distance, error and slack of all elements together, by the first look that is sharp."""
         for look in self.looks:
             if look.is_sharp:
-                error = np.hypot(look.mcse, self.share_error)
+                error = np.hypot(look.mcse, self.expected_error)
                 return self.n_elements * np.array([self.distance(look), error, look.slack])
         return np.zeros(3)
 
@@ -83,22 +83,22 @@ class PriorMass:
         off = [look.log_mass for look in self.looks if look.is_sharp and self._is_off(look)]
         if off or self.bounds is None:
             return (off or [self.looks[0].log_mass])[0]
-        return float(np.clip(self.log_share, *self.bounds[:2]))
+        return float(np.clip(self.log_expected, *self.bounds[:2]))
 
     def distance(self, look: Look) -> float:
         """How far off the mass of one element is by a look."""
-        return look.log_mass - self.log_share
+        return look.log_mass - self.log_expected
 
     def _is_off(self, look: Look) -> bool:
-        error = float(np.hypot(look.mcse, self.share_error))
+        error = float(np.hypot(look.mcse, self.expected_error))
         return abs(self.distance(look)) > max(TOLERANCE, look.slack) + N_ERRORS * error
 
     def _is_out_of_bounds(self) -> bool:
         if self.bounds is None:
             return False
         lower, upper, error = self.bounds
-        slack = TOLERANCE + N_ERRORS * float(np.hypot(error, self.share_error))
-        return lower - self.log_share > slack or self.log_share - upper > slack
+        slack = TOLERANCE + N_ERRORS * float(np.hypot(error, self.expected_error))
+        return lower - self.log_expected > slack or self.log_expected - upper > slack
 
 
 def check_priors(model: pm.Model, rng: np.random.Generator) -> str | None:
@@ -138,7 +138,7 @@ def checked_masses(priors: "Conditional", rng: np.random.Generator) -> list[Prio
         if mass.name in suspects and mass.verdict == "off":
             raise ImproperPriorError(
                 f"the prior of {mass.name!r} integrates to exp({mass.seen:.2f}) in "
-                f"the unconstrained space instead of exp({mass.log_share:.2f}): {CAUSE}"
+                f"the unconstrained space instead of exp({mass.log_expected:.2f}): {CAUSE}"
             )
     if is_off and _sum_is(masses)[0]:
         total = sum(mass.total[0] for mass in masses)
@@ -282,6 +282,6 @@ class Conditional:
             elif np.all(finite.sum(axis=0) > 1):
                 looks.insert(0, quadrature(values[..., 0], evaluate))
         with np.errstate(divide="ignore"):
-            log_share = float(np.log(share).mean())
+            log_expected = float(np.log(share).mean())
             error = float(np.sqrt(np.sum((1 - share) / (share * n))) / k)
-        return PriorMass(self.names[i], tuple(looks), log_share, error, k, bounds)
+        return PriorMass(self.names[i], tuple(looks), log_expected, error, k, bounds)

@@ -107,7 +107,7 @@ def _of_model(model: pm.Model, names: list[str], n: int, rng: np.random.Generato
         )
     prior = PriorDraws(model)
     rows = prior(rng, n)
-    log_share, _ = prior.log_share(rng)
+    log_mass, _ = prior.log_mass(rng)
     natural = {var.name: var for var in model.unobserved_value_vars if var.name in free}
     outputs = [*wider([model.logp(model.free_RVs, jacobian=False)]), *natural.values()]
     evaluate = function_of_rows(model, outputs)
@@ -116,11 +116,11 @@ def _of_model(model: pm.Model, names: list[str], n: int, rng: np.random.Generato
     def log_density_of(draws: Mapping[str, np.ndarray]) -> np.ndarray:
         others = unconstrained(model, draws)
         inside = np.isfinite(others).all(axis=1)
-        found = evaluate(np.where(inside[:, None], others, rows[:1]))[0] - log_share
+        found = evaluate(np.where(inside[:, None], others, rows[:1]))[0] - log_mass
         return np.where(inside & ~np.isnan(found), found, -np.inf)
 
     draws = dict(zip(natural, values, strict=True))
-    return Proposed(draws, log_density - log_share, log_density_of)
+    return Proposed(draws, log_density - log_mass, log_density_of)
 
 
 def _of_distributions(

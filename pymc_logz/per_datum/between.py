@@ -116,7 +116,7 @@ def run_between(
         watch, rngs, compile_kwargs = call.watch, call.rngs, call.compile_kwargs
         prepared, of_other = (prepare(one, rngs.checks, integers=True) for one in (model, other))
         flat = joined_models(prepared.flat, of_other.flat)
-        if any(np.exp(one.prior.log_share(rngs.checks)[0]) < 1.0 for one in (prepared, of_other)):
+        if any(np.exp(one.prior.log_mass(rngs.checks)[0]) < 1.0 for one in (prepared, of_other)):
             raise ModelError(
                 "a transform restricts the prior of this model, whose constant a path between two "
                 "models does not know: run sample_hais for each, and compare_evidence"

@@ -219,7 +219,7 @@ def _bridged(
         with line("Compiling the model"):
             prepared = prepare(model, rngs.checks, needs_prior_draws=False, sum_out=True)
             posterior = posterior_rows(idata, prepared.flat)
-            log_share, share_error = prepared.prior.log_share(rngs.checks)
+            log_mass, mass_error = prepared.prior.log_mass(rngs.checks)
             density = RowDensity(prepared.flat, compile_kwargs)
         watch.end("compile_time")
         with line(f"Density of {posterior.rows[..., 0].size} draws of the posterior"):
@@ -233,7 +233,7 @@ def _bridged(
             how = method, cross_check, draws, rngs.pilot, repetitions, running
             bridged, alone, found = bridge(density, posterior, log_target, *how)
         with line("Checking the result"):
-            first, *others = (one.less(log_share, share_error) for one in bridged)
+            first, *others = (one.less(log_mass, mass_error) for one in bridged)
             rows = posterior.rows[~posterior.on_boundary]
             found += tail_doubts(prepared.flat, density, rows, rngs.checks)
             if first.usable:
@@ -256,10 +256,10 @@ def _bridged(
         **noted(doubts),
         **bridged[0].details,
     }
-    attrs = run_attrs(density.compiled, density.batching, float(np.exp(log_share)), cost, **own)
+    attrs = run_attrs(density.compiled, density.batching, float(np.exp(log_mass)), cost, **own)
     group = evidence_dataset(sorted(estimates, key=lambda one: not one.usable), attrs)
     for name in ("log_z", "mcse") if alone else ():
-        values = [getattr(one.less(log_share, share_error), name) for one in alone]
+        values = [getattr(one.less(log_mass, mass_error), name) for one in alone]
         group[f"repetition_{name}"] = ("repetition", np.array(values), {"units": "nats"})
     return with_evidence(idata, group, BRIDGED)
 

@@ -103,9 +103,9 @@ def log_density(
     _, log_p = natural_density(density, rows)
     # log Z is that of a prior of mass one, which transforms may take a part of: by which part is
     # told by draws that are the same in every call
-    log_share, share_error = PriorDraws(model, needed=False).log_share()
-    log_p -= float(entry["log_z"]) + log_share
-    log_z_error = float(np.hypot(entry["mcse"], share_error))
+    log_mass, mass_error = PriorDraws(model, needed=False).log_mass()
+    log_p -= float(entry["log_z"]) + log_mass
+    log_z_error = float(np.hypot(entry["mcse"], mass_error))
     n = len(log_p)
     attrs = {
         "backend": density.compiled.backend,

@@ -168,8 +168,8 @@ def importance_sampling(
     log_target, natural = natural_density(density, rows)
     log_weight = bounded(natural) - given.log_density
     estimate = importance_log_z(log_weight, smooth=smooth)
-    log_share, share_error = prepared.prior.log_share(rngs.checks)
-    normalised = estimate.less(log_share, share_error)
+    log_mass, mass_error = prepared.prior.log_mass(rngs.checks)
+    normalised = estimate.less(log_mass, mass_error)
     alive, found = log_weight > -np.inf, list[Doubt]()
     if estimate.usable and alive.sum() >= MIN_ROWS_FOR_KHAT:
         of_proposal = rows[alive], log_weight[alive]
@@ -185,7 +185,7 @@ def importance_sampling(
         warn_of_status(estimate)
     watch.end("sampling_time")
     cost = {**watch.seconds, "row_evaluations": density.n_evaluated}
-    share = float(np.exp(log_share))
+    share = float(np.exp(log_mass))
     attrs = run_attrs(density.compiled, density.batching, share, cost, **noted(doubts))
     alive = np.all(np.isfinite(rows), axis=1)
     values = constrain(flat, np.where(alive[:, None], rows, 0.0))

@@ -112,7 +112,7 @@ class Target:
         NaN or infinite where that is what the model says.
         """
         found = self.block.evaluated(rows)
-        log_prior = found.log_reference - self.prepared.prior.log_share()[0]
+        log_prior = found.log_reference - self.prepared.prior.log_mass()[0]
         with np.errstate(invalid="ignore"):
             return log_prior, log_prior + found.log_ratio
 

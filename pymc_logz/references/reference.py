@@ -57,7 +57,7 @@ class Reference(Moving):
         covered: float = np.nan,
     ) -> Self:
         """Components in a funnel's coordinates, whose shares leave this one to the prior."""
-        log_mass, error = prior.log_share()
+        log_mass, error = prior.log_mass()
         draw = whitened_draws(prior, funnel)
         mixture = Mixture(fit.components, fit.shares, prior_share, draw, log_mass)
         return cls(taken, reason, mixture, error, funnel, covered)
@@ -135,7 +135,7 @@ def reference_of_draws(
         If there are too few draws, or a transform restricts the prior too much.
     """
     check_enough(rows)
-    error = prepared.prior.log_share()[1]
+    error = prepared.prior.log_mass()[1]
     if error > MAX_SHARE_ERROR:
         raise ValueError(
             f"a transform restricts the prior of this model, whose constant is known to "

@@ -168,7 +168,7 @@ def check_same_model(
     # restricted, which step methods do not note, was renormalised
     has_constant = not of_others and settings.get("prior_finite_share", 1.0) == 1.0
     if has_constant and "prior_finite_share" not in settings:
-        has_constant = PriorDraws(model, needed=False).log_share()[0] == 0.0
+        has_constant = PriorDraws(model, needed=False).log_mass()[0] == 0.0
     again, own = log_target if has_constant else None, log_target()
     check_stored_density(tree, own, flat.log_turns(rows).reshape(own.shape), again)
 

@@ -272,7 +272,7 @@ def test_no_number_where_the_set_crosses_itself():
 
 def test_error_of_the_priors_share_counts(monkeypatch):
     """Catches an error bar without that of the share of the prior that a transform allows."""
-    monkeypatch.setattr(PriorDraws, "log_share", lambda *_: (np.log(0.5), 0.25))
+    monkeypatch.setattr(PriorDraws, "log_mass", lambda *_: (np.log(0.5), 0.25))
     plain = lz.bridge_sampling(tree_of("linear"), atlas_of("linear")[0], progressbar=False)
     log_z, mcse = (plain["evidence"][name].item() for name in ("log_z", "mcse"))
     assert 0.25 < mcse < 0.26

@@ -72,7 +72,7 @@ def test_draws_follow_the_density_of_the_model(name: str) -> None:
     assert p > LOWEST_P
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert prior.log_share(rng) == (0.0, 0.0)
+        assert prior.log_mass(rng) == (0.0, 0.0)
 
 
 SHAPED: dict[str, Callable[[Any], Any]] = {
@@ -142,7 +142,7 @@ def test_log_z_of_a_prior_beyond_rounding() -> None:
 def test_other_priors_that_round_are_refused(prior: Callable[[], Any]) -> None:
     """Catches a log Z without the part of the prior whose unconstrained values are infinite."""
     with pytest.raises(ImproperPriorError, match=r"round to a bound of \['x'\]"):
-        PriorDraws(model_of(prior)).log_share(np.random.default_rng(1))
+        PriorDraws(model_of(prior)).log_mass(np.random.default_rng(1))
 
 
 def far_out(link: Callable[[Any], Any]) -> pm.Model:
@@ -176,10 +176,10 @@ def test_what_a_transform_forbids_is_no_rounding() -> None:
     """Catches a restricted prior that is taken for one that rounds."""
     prior = PriorDraws(model_of(lambda: pm.Normal("x", transform=INTERVAL)))
     with pytest.warns(UserWarning, match="transforms take only"):
-        log_share, error = prior.log_share(np.random.default_rng(1))
+        log_mass, error = prior.log_mass(np.random.default_rng(1))
     prior(np.random.default_rng(2), 100)
     prior.warn_of_restriction()  # not again, with another number: warnings are errors here
-    assert abs(log_share - np.log(0.5)) < 4 * error
+    assert abs(log_mass - np.log(0.5)) < 4 * error
     assert prior.n_rounded == 0
 
 
@@ -188,7 +188,7 @@ def test_share_of_ordered_entries(k: int) -> None:
     """Catches a share of like entries in order that is not 1 / k!, or draws that are not sorted."""
     prior = PriorDraws(model_of(lambda: pm.Normal("x", shape=(2, k), transform=ORDERED)))
     with pytest.warns(UserWarning, match="transforms take only"):
-        assert prior.log_share() == pytest.approx((-2 * gammaln(k + 1), 0.0))
+        assert prior.log_mass() == pytest.approx((-2 * gammaln(k + 1), 0.0))
     rows = prior(np.random.default_rng(1), 4096)
     # given that they are in order, the first is the least of all
     least = np.random.default_rng(2).normal(size=(4096, k)).min(axis=1)
@@ -203,7 +203,7 @@ def test_entries_that_fall_or_have_named_dimensions_are_sorted_too() -> None:
         pm.Potential("nothing", 0.0 * x.sum())
     prior = PriorDraws(model)
     with pytest.warns(UserWarning, match="transforms take only"):
-        assert prior.log_share() == pytest.approx((-2 * gammaln(13), 0.0))
+        assert prior.log_mass() == pytest.approx((-2 * gammaln(13), 0.0))
     assert prior.n_outside == 0
     [natural] = constrain(flatten_model(model), prior(make_rng(), 16), ["x"]).values()
     assert np.all(np.diff(natural) < 0)
@@ -214,8 +214,8 @@ def test_share_of_entries_in_order_that_are_not_alike() -> None:
     means = np.array([0.0, 1.0])
     prior = PriorDraws(model_of(lambda: pm.Normal("x", means, 1, shape=2, transform=ORDERED)))
     with pytest.warns(UserWarning, match="transforms take only"):
-        log_share, error = prior.log_share()
-    assert abs(log_share - stats.norm.logcdf(np.sqrt(0.5))) < 4 * error < 0.05
-    assert prior.log_share() == (log_share, error)
+        log_mass, error = prior.log_mass()
+    assert abs(log_mass - stats.norm.logcdf(np.sqrt(0.5))) < 4 * error < 0.05
+    assert prior.log_mass() == (log_mass, error)
     rows, draws = prior(np.random.default_rng(1), 4096), make_rng().normal(means, 1, (8192, 2))
     assert stats.ks_2samp(rows[:, 0], draws[np.diff(draws)[:, 0] > 0, 0]).pvalue > 1e-4

@@ -232,7 +232,7 @@ def test_mass_of_difficult_priors_is_one(seed: int) -> None:
         assert mass.looks[0].is_sharp, mass
         for look in mass.looks:
             assert abs(look.log_mass) < 0.1 + 5 * look.mcse, mass
-        assert mass.log_share == 0
+        assert mass.log_expected == 0
 
 
 def test_mass_of_separate_modes_is_one() -> None:

@@ -70,7 +70,7 @@ def test_a_known_prior_passes_the_check(name: str) -> None:
     [mass] = check_prior_mass(model, np.random.default_rng(1))
     assert mass.looks[0].is_sharp
     assert mass.verdict == "agrees"
-    assert mass.log_share == 0.0
+    assert mass.log_expected == 0.0
 
 
 def test_every_entry_is_checked() -> None:
