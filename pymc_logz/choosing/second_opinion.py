@@ -120,7 +120,7 @@ def _second_opinion(tree: xr.DataTree, model: pm.Model, flat: FlatModel, how: Ho
     check_data(tree, flat)
     rows = unconstrain(flat, checked_variables(tree["posterior"].to_dataset(), model))
     rows = rows[np.all(np.isfinite(rows), axis=1)]
-    density = RowDensity(flat, how.compile_kwargs)
+    density = RowDensity(flat, how.compile_kwargs, few_calls=True)
     [fresh] = rng.spawn(1)
     # of so many draws: an error of a few hundredths where the fit is fair
     found = importance(density, fitted_normal(rows), "student", 2000, fresh)

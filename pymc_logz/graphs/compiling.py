@@ -24,7 +24,13 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.errors import logger
 from pymc_logz.graphs.batching import teach_row_maps
-from pymc_logz.graphs.functions import compile_kwargs_for, function_for, mode_for, one_at_a_time
+from pymc_logz.graphs.functions import (
+    compile_kwargs_for,
+    function_for,
+    mode_for,
+    one_at_a_time,
+    without_c,
+)
 from pymc_logz.graphs.host_calls import calls_host
 from pymc_logz.graphs.jax_calls import with_original_exception
 from pymc_logz.graphs.numpy_linker import numpy_mode, suits_numpy
@@ -79,9 +85,7 @@ class Choice(NamedTuple):
         return self._replace(mode=mode, kwargs={})
 
     def in_numpy(self) -> "Choice":
-        """NumPy, unless a mode was asked for: NUMBA would take a minute."""
-        if self.mode is not None:
-            return self
+        """NumPy in its place."""
         why = (
             "NumPy computes it as it is, which takes less time than compiling; "
             "compile_kwargs={'mode': 'NUMBA'} compiles, for long runs"
@@ -120,11 +124,17 @@ def compile_function(
     compile_kwargs: Mapping[str, Any] | None = None,
     trial_inputs: Sequence[np.ndarray] | None = None,
     alternative: Callable[[], tuple[Sequence[Variable], Sequence[Variable]]] | None = None,
+    *,
+    few_calls: bool = False,
 ) -> Compiled:
-    """Compile for the backend that `choose_backend` decides on; JAX may try the ``alternative``."""
+    """Compile for the backend that `choose_backend` decides on; JAX may try the ``alternative``.
+
+    For a few calls NumPy computes the graph as it is, if it can, whatever the backend.
+    """
 
     def made(graph: tuple[Sequence[Variable], Sequence[Variable]], choice: Choice) -> Compiled:
-        return _compiled(graph, choice.in_numpy() if suits_numpy(graph[1]) else choice)
+        in_numpy = (few_calls or choice.mode is None) and suits_numpy(graph[1])
+        return _compiled(graph, choice.in_numpy() if in_numpy else choice)
 
     return _compile_first(made, (inputs, outputs), alternative, compile_kwargs, trial_inputs)
 
@@ -175,7 +185,7 @@ def function_of(inputs: Sequence[Variable], outputs: Sequence[Variable], choice:
 
 def _compiled(graph: tuple[Sequence[Variable], Sequence[Variable]], choice: Choice) -> Compiled:
     has_boxes = calls_host(graph[1])
-    choice = choice.in_numpy() if has_boxes else choice
+    choice = choice.in_numpy() if has_boxes and choice.mode is None else choice
     function, backend = function_of(*graph, choice), linker_name(choice.mode)
     if backend == "jax":
         import jax
@@ -225,9 +235,8 @@ def bytes_computed(
     """Bytes of all that depends on the first inputs, or all, while outputs are computed."""
     # nothing is freed
     mode = Mode(VMLinker(allow_gc=False, use_cloop=False, lazy=False, c_thunks=False), None)
-    function = function_for(
-        list(inputs), list(outputs), without_c=True, mode=mode, on_unused_input="ignore"
-    )
+    with without_c():
+        function = function_for(list(inputs), list(outputs), mode=mode, on_unused_input="ignore")
     with np.errstate(all="ignore"):
         function(*values)
     own = set(function.maker.fgraph.inputs[:n_own])

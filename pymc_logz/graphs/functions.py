@@ -1,7 +1,8 @@
 """PyTensor functions as models need them: which mode, made once and kept, one call at a time."""
 
 import threading
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -67,14 +68,21 @@ def parameter_checks() -> tuple[str, ...]:
     return (name,) if name in optdb["canonicalize"] else ()
 
 
-def function_for(inputs: Any, outputs: Any, *, without_c: bool = False, **kwargs: Any) -> Any:
-    """What ``pytensor.function`` returns; threads may call this at once.
-
-    Graphs inside of others are compiled in C by every linker, unless it is to do ``without_c``.
-    """
-    flags = {"cxx": ""} if without_c else {}
-    with _compiling, pytensor.config.change_flags(**flags):
+def function_for(inputs: Any, outputs: Any, **kwargs: Any) -> Any:
+    """What ``pytensor.function`` returns; threads may call this at once."""
+    # finding where each operation was made, for PyTensor's errors, takes a tenth of the time
+    with _compiling, pytensor.config.change_flags(traceback__limit=0):
         return pytensor.function(inputs, outputs, **kwargs)
+
+
+@contextmanager
+def without_c() -> Iterator[None]:
+    """PyTensor compiles nothing in C meanwhile, in whatever mode.
+
+    Else it does for graphs inside of others, and, where its cache is empty, for a loop of its own.
+    """
+    with _compiling, pytensor.config.change_flags(cxx=""):
+        yield
 
 
 def mode_for(mode: Any) -> Mode:
@@ -99,7 +107,8 @@ def compile_kwargs_for(mode: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
 def cheaply_compiled(inputs: Any, outputs: Any) -> Callable[..., Any]:
     """Function that compiles in no time, for what is called once or twice."""
     kwargs = compile_kwargs_for("FAST_COMPILE", {"on_unused_input": "ignore"})
-    return one_at_a_time(function_for(inputs, outputs, **kwargs))
+    with without_c():
+        return one_at_a_time(function_for(inputs, outputs, **kwargs))
 
 
 def wider(outputs: Sequence[Variable]) -> list[Variable]:

@@ -31,8 +31,6 @@ from pymc_logz.graphs.host_calls import HostCall
 
 INLINING = ("inline_ofg_expansion", "inline_ofg_expansion_xtensor")
 """Rewrites that take what a model computes apart again."""
-OF_MODELS = (RowMap, OpFromGraph)
-"""Operations that hold what a model computes for a batch of rows."""
 Compile = Callable[[list[Variable], list[Variable]], Callable[..., Any]]
 
 UNNAMED: dict[type, Callable[..., Any]] = {
@@ -67,11 +65,16 @@ class NumpyLinker(JITLinker):
         functions: dict[Op, Callable[..., Any]] = {}
 
         def call_of(op: Op, node: Apply, **_: Any) -> Callable[..., Any]:
-            if self.compiled is None or not isinstance(op, OF_MODELS):
+            compiled = self.compiled if _is_of_model(op) else None
+            if compiled is None and not isinstance(op, OpFromGraph):
                 return _call_of(op, node)
             if op not in functions:
                 inputs = [var.type() for var in node.inputs]
-                functions[op] = self.compiled(inputs, op(*inputs, return_list=True))
+                functions[op] = (
+                    fgraph_to_python(op.fgraph, call_of, fgraph_name="in_numpy")
+                    if compiled is None
+                    else compiled(inputs, op(*inputs, return_list=True))
+                )
             function = functions[op]
             return lambda *values: _one_or_all(function(*values))
 
@@ -102,13 +105,18 @@ def suits_numpy(outputs: Sequence[Variable], but_models: bool = False) -> bool:
 
 
 def _suits_numpy(node: Apply, but_models: bool) -> bool:
-    if but_models and isinstance(node.op, OF_MODELS):
+    if but_models and _is_of_model(node.op):
         return True
     if isinstance(node.op, Elemwise):
         return _elementwise(node.op, node) is not None
-    if isinstance(node.op, OpFromGraph) and node.op.is_inline:
+    if isinstance(node.op, OpFromGraph):
         return suits_numpy(node.op.inner_outputs)
     return not isinstance(node.op, RowMap | HasInnerGraph)
+
+
+def _is_of_model(op: Op) -> bool:
+    """Whether it holds what a model computes for a batch of rows, rather than one function."""
+    return isinstance(op, RowMap) or (isinstance(op, OpFromGraph) and op.is_inline)
 
 
 def _call_of(op: Op, node: Apply) -> Callable[..., Any]:
@@ -116,6 +124,8 @@ def _call_of(op: Op, node: Apply) -> Callable[..., Any]:
         function = _elementwise(op, node)
         if function is not None:
             dtype = np.dtype(node.outputs[0].type.dtype)
+            if _makes_arrays(function, node, dtype):
+                return function
             return lambda *values: np.asarray(function(*values), dtype)
     if isinstance(op, DimShuffle):
         return _dim_shuffle(op)
@@ -161,6 +171,14 @@ def _elementwise(op: Elemwise, node: Apply) -> Callable[..., Any] | None:
         is_half = of_integers and isinstance(function, np.ufunc)
         return partial(function, dtype=np.float64) if is_half else function
     return (lambda *values: reduce(function, values)) if n_taken == 2 and n_inputs else None
+
+
+def _makes_arrays(function: Callable[..., Any], node: Apply, dtype: np.dtype) -> bool:
+    """Whether what a function returns is an array of this dtype as it is."""
+    if not isinstance(function, np.ufunc) or node.outputs[0].type.ndim == 0:
+        return False
+    given = (np.dtype(var.type.dtype) for var in node.inputs)
+    return function.resolve_dtypes((*given, None))[-1] == dtype
 
 
 def _performed(op: Op, node: Apply) -> Callable[..., Any]:

@@ -20,7 +20,7 @@ from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor
 from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_logz.graphs.functions import cheaply_compiled
+from pymc_logz.graphs.functions import cheaply_compiled, without_c
 from pymc_logz.models.cache import KeptForModel, is_data, kept_for
 
 ANY_VALUES = (Elemwise, CAReduce, DimShuffle, CheckAndRaise, ScalarFromTensor, TensorFromScalar)
@@ -71,7 +71,8 @@ def starting_point(model: pm.Model) -> dict[str, np.ndarray]:
     def make() -> dict[str, np.ndarray]:
         data = [var for var in graph_inputs(variables) if is_data(var)]
         kept.bake_in(decide_on_shapes(data, variables))
-        return model.initial_point(0)
+        with without_c():
+            return model.initial_point(0)
 
     return kept.get("start", make)
 
@@ -80,7 +81,8 @@ def natural_shapes(model: pm.Model) -> dict[str, tuple[int, ...]]:
     """Shapes of the free variables on their natural scale."""
 
     def make() -> dict[str, tuple[int, ...]]:
-        evaluated = model.eval_rv_shapes()
+        with without_c():
+            evaluated = model.eval_rv_shapes()
         return {rv.name: tuple(map(int, evaluated[rv.name])) for rv in model.free_RVs}
 
     return kept_for(model).get("shapes", make)

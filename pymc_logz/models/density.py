@@ -23,13 +23,22 @@ ROWS_PER_CALL = 512
 
 
 class RowDensity:
-    """Log prior and log ratio of rows, compiled once; counts those computed, and NaN."""
+    """Log prior and log ratio of rows, compiled once; counts those computed, and NaN.
 
-    def __init__(self, flat: FlatModel, compile_kwargs: Mapping[str, Any] | None = None) -> None:
+    For a few calls a small model need not be compiled.
+    """
+
+    def __init__(
+        self,
+        flat: FlatModel,
+        compile_kwargs: Mapping[str, Any] | None = None,
+        *,
+        few_calls: bool = False,
+    ) -> None:
         self.flat, self.compile_kwargs = flat, compile_kwargs
         self.n_nan = self.n_evaluated = 0
-        key = ("row density", settings_key(compile_kwargs))
-        made = flat.kept.get(key, lambda: _compiled_rows(flat, compile_kwargs))
+        key = ("row density", few_calls, settings_key(compile_kwargs))
+        made = flat.kept.get(key, lambda: _compiled_rows(flat, compile_kwargs, few_calls))
         self.compiled, self.batching = made
 
     def __call__(
@@ -60,7 +69,7 @@ class RowDensity:
 
 
 def _compiled_rows(
-    flat: FlatModel, compile_kwargs: Mapping[str, Any] | None
+    flat: FlatModel, compile_kwargs: Mapping[str, Any] | None, few_calls: bool
 ) -> tuple[Compiled, str]:
     """The densities of rows as a function, and how the rows are batched."""
     path = model_path(flat, no_draws).without_gradients()
@@ -68,6 +77,10 @@ def _compiled_rows(
     # that backends compile one shape only
     widths = [flat.n_dims, *([] if flat.data is None else [flat.data.type.shape[0]])]
     shapes = [(ROWS_PER_CALL, width) for width in widths]
+
+    # of much data NumPy would have all arrays in memory, some thirty of them
+    n_bytes = path.bytes_of_data + sum(value.nbytes for value in path.values)
+    few_calls &= 32 * ROWS_PER_CALL * n_bytes < 2**28
 
     def graph(path: AnnealingPath) -> tuple[list[Variable], list[Variable]]:
         rows, *data = (pt.matrix(dtype="float64", shape=shape) for shape in shapes)
@@ -79,6 +92,7 @@ def _compiled_rows(
         compile_kwargs,
         [*map(np.zeros, shapes), *path.values],
         (lambda: graph(replace(path, how="row"))) if path.may_turn else None,
+        few_calls=few_calls,
     )
     return compiled, "row" if compiled.is_alternative else path.batching
 

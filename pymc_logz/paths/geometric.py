@@ -285,7 +285,10 @@ class AnnealingPath:
         return self.made_once(("batched",), lambda: self._batch(self._outputs()))
 
     def _outputs(self) -> list[TensorVariable]:
-        outputs = simplify([self.log_reference, self.log_ratio], self.parameters)
+        densities = self.log_reference, self.log_ratio
+        outputs = [
+            *self.kept.get(("simple", *densities), lambda: simplify(densities, self.parameters))
+        ]
         if self.has_gradients:
             without = "sample_hais or sample_tempered with kernel=RandomWalk() or kernel=Slice()"
             with needs_gradients(without):

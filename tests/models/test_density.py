@@ -56,3 +56,16 @@ def test_a_row_without_density_leaves_the_others_theirs(
     logp = model.compile_logp(vars=model.observed_RVs, mode="FAST_COMPILE")
     for i in (0, 3):
         assert together[i] == pytest.approx(float(logp(named_values(flat, rows[i]))))
+
+
+@pytest.mark.parametrize(("n_data", "backend"), [(5, "numpy"), (3000, "jax")])
+def test_a_few_calls_of_a_small_model_compile_nothing(n_data: int, backend: str) -> None:
+    """Would catch a second estimate that XLA compiles for four calls, or NumPy's gigabytes."""
+    pytest.importorskip("jax")
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("mu", 0, 1), 1, observed=np.linspace(-1, 1, n_data))
+    flat = flatten_model(model)
+    rows = make_rng("few calls").normal(size=(ROWS_PER_CALL, 1))
+    few = RowDensity(flat, few_calls=True)
+    assert few.compiled.backend == backend
+    np.testing.assert_allclose(few(rows), RowDensity(flat)(rows), rtol=1e-12)

@@ -1,5 +1,6 @@
 """Interpolation between the two ends of a path, and gradients of both."""
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -11,6 +12,8 @@ from support.paths_with_exact_draws import TARGETS
 from support.plain_annealing import PLAIN
 
 from pymc_logz.graphs.compiling import compile_function
+from pymc_logz.graphs.functions import Kept
+from pymc_logz.paths import geometric as path_module
 from pymc_logz.paths.geometric import AnnealingPath, Evaluation, grad_log_density, log_density
 
 
@@ -88,3 +91,19 @@ def test_flat_ends_have_gradient_zero(batching: str) -> None:
     np.testing.assert_array_equal(values.log_reference, np.full(5, -1.5))
     np.testing.assert_array_equal(values.grad_log_reference, np.zeros((5, 2)))
     np.testing.assert_allclose(values.grad_log_ratio, np.column_stack([-2 * x[:, 0], 0 * x[:, 1]]))
+
+
+def test_densities_are_simplified_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches as many rewrites again for the path without gradients, a tenth of a first call."""
+    seen = []
+
+    def counted(outputs: Any, data: Any) -> Any:
+        seen.append(outputs)
+        return list(outputs)
+
+    monkeypatch.setattr(path_module, "simplify", counted)
+    path = replace(TARGETS["gaussian"].path(), kept=Kept())
+    rows = pt.dmatrix("rows")
+    for one in (path, path.without_gradients()):
+        one.evaluate(rows)
+    assert len(seen) == 1
