@@ -78,11 +78,21 @@ SLOW = {
     "robust_regression",
     "dirichlet_multinomial",
     "change_in_counts",
+    "shells",
 }
 """Whose density takes seconds for so many rows, interpreted."""
 
 
-DEAR = {"few_trials", "proportions", "counts_with_effects", "heavy_tailed_groups", "few_items"}
+DEAR = {
+    "concentrations",
+    "counts_with_effects",
+    "far_data",
+    "few_items",
+    "few_trials",
+    "heavy_tailed_groups",
+    "horseshoe",
+    "proportions",
+}
 """Whose exact log Z takes seconds."""
 
 
