@@ -91,7 +91,7 @@ def test_signs_and_order() -> None:
 
 def test_weights_are_exchanged_with_their_means() -> None:
     """Catches half of Z where one group is called the first, and its weight is a simplex."""
-    model, flat = means(True), flatten_model(means(True))
+    flat = flatten_model(means(has_weights=True))
     draws = draws_of_means(has_weights=True).reshape(4, N, 3)
     weights = np.stack([draws[..., 2], 1 - draws[..., 2]], axis=-1)
     dims = ("chain", "draw", "entry")
