@@ -128,7 +128,14 @@ def beside_a_coin(op, t):
     return op(t + 0 * pm.Bernoulli("coin", 0.5))
 
 
-WAYS = [in_a_graph, with_own_gradient, in_rows, in_rows_of_graphs, in_a_loop, beside_a_coin]
+WAYS = [
+    in_a_graph,
+    with_own_gradient,
+    in_rows,
+    pytest.param(in_rows_of_graphs, marks=pytest.mark.slow),  # beside its two parts
+    in_a_loop,
+    beside_a_coin,
+]
 
 
 def model_of(way, op):
