@@ -50,21 +50,39 @@ def status(tree: xr.DataTree, model: pm.Model) -> Any:
     return evidence["status"].to_numpy()[0], evidence.attrs.get("doubts", "")
 
 
-def draws_of(model: pm.Model, name: str) -> np.ndarray:
-    """Draws of a posterior, by a run of the model."""
-    run = lz.sample_hais(N, 4, model=model, random_seed=2, progressbar=False)
-    return make_rng("order").permutation(run["posterior"][name].to_numpy().reshape(4 * N, -1))
+def accepted(rows: np.ndarray, log_likelihood: np.ndarray) -> np.ndarray:
+    """Exact draws of a posterior: rows of the prior, rejected by likelihoods of at most 1."""
+    keep = np.log(make_rng("accepted").uniform(size=len(rows))) < log_likelihood
+    assert keep.sum() >= 4 * N
+    return rows[keep][: 4 * N]
+
+
+def draws_of_products() -> np.ndarray:
+    """Exact draws of the products."""
+    rows = make_rng("products").standard_normal((50_000, 3))
+    return accepted(rows, -2 * ((rows**2).sum(axis=1) - 2.0) ** 2)
+
+
+def draws_of_means(has_weights: bool = False) -> np.ndarray:
+    """Exact draws of the means, and of the first one's weight if it is free."""
+    rng, n = make_rng("means"), 2_000_000
+    mean, weight = 3 * rng.standard_normal((n, 2)), np.full(n, 0.5)
+    if has_weights:
+        weight = rng.beta(2.0, 2.0, n)
+    first, second = (np.exp(-0.5 * (DATA[:, None] - mean[:, i]) ** 2) for i in (0, 1))
+    log_likelihood = np.log(weight * first + (1 - weight) * second).sum(axis=0)
+    return accepted(np.column_stack([mean, weight]), log_likelihood)
 
 
 @pytest.mark.filterwarnings("ignore::pymc_logz.errors.EvidenceWarning")
 def test_signs_and_order() -> None:
     """Catches draws made positive by abs, or put in order, whose log Z lacks log 2 and more."""
-    signs = draws_of(products(), "x")
+    signs = draws_of_products()
     found, why = status(tree_of("x", np.abs(signs)), products())
     assert found == "missed_mode"
     assert "sign" in why or "walked from the prior" in why
     assert "sign" not in status(tree_of("x", signs), products())[1]
-    order = draws_of(means(), "mean")
+    order = draws_of_means()[:, :2]
     found, why = status(tree_of("mean", np.sort(order, axis=1)), means())
     assert found == "missed_mode"
     assert "exchange of entries of mean" in why or "walked from the prior" in why
@@ -73,9 +91,12 @@ def test_signs_and_order() -> None:
 
 def test_weights_are_exchanged_with_their_means() -> None:
     """Catches half of Z where one group is called the first, and its weight is a simplex."""
-    model, flat = means(True), flatten_model(means(True))
-    draws = lz.sample_hais(N, 4, model=model, random_seed=2, progressbar=False)["posterior"]
-    rows = unconstrain(flat, draws.to_dataset()).reshape(4 * N, -1)
+    flat = flatten_model(means(has_weights=True))
+    draws = draws_of_means(has_weights=True).reshape(4, N, 3)
+    weights = np.stack([draws[..., 2], 1 - draws[..., 2]], axis=-1)
+    dims = ("chain", "draw", "entry")
+    posterior = xr.Dataset({"mean": (dims, draws[..., :2]), "weight": (dims, weights)})
+    rows = unconstrain(flat, posterior).reshape(4 * N, -1)
     density = RowDensity(flat)
     assert symmetry_doubts(flat, density, rows) == []
     mean = flat.columns_by_name["mean"]

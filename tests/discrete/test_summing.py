@@ -389,9 +389,8 @@ def test_names_in_messages_are_those_of_the_model(caplog: pytest.LogCaptureFixtu
 
 def test_a_bridge_sums_out() -> None:
     """Catches a bridge that refuses what it can sum, or compares it with another density."""
-    energy = energies.coal_mining()
-    settings = {"random_seed": 1, "progressbar": False, "quiet": True, "cores": 1}
-    draws = pm.sample(draws=500, tune=300, chains=2, model=energy.model, **settings)
+    energy = energies.coal_mining(energies.conjugate.COAL_MINING[20:60])
+    draws = models.exact_draws(energy, np.random.default_rng(1), 500, chains=2)
     tree = lz.bridge_sampling(draws, energy.model, random_seed=1, progressbar=False)
     models.assert_log_z(tree, energy.log_z, within=0.05)
     assert tree["evidence"].attrs["summed_out"] == "['change'] one value at a time"

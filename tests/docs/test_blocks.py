@@ -41,6 +41,7 @@ SLOW_DOCSTRINGS = {
     "pymc_logz.ConstrainedHMC",
     "pymc_logz.EvidenceWarning",
     "pymc_logz.HAIS",
+    "pymc_logz.LogZTracker",
     "pymc_logz.ModelError",
     "pymc_logz.PilotError",
     "pymc_logz.SimulatedTempering",
@@ -50,12 +51,15 @@ SLOW_DOCSTRINGS = {
     "pymc_logz.bridge_sampling",
     "pymc_logz.compare_evidence",
     "pymc_logz.evidence",
+    "pymc_logz.evidence_of_models",
     "pymc_logz.evidence_sensitivity",
     "pymc_logz.generator_form",
     "pymc_logz.plot_evidence",
     "pymc_logz.plot_overlap",
     "pymc_logz.plot_tempering",
     "pymc_logz.plot_thermo",
+    "pymc_logz.plot_weights",
+    "pymc_logz.relax",
     "pymc_logz.sample_tempered",
 }
 """Examples that take more than about three seconds."""

@@ -78,11 +78,21 @@ SLOW = {
     "robust_regression",
     "dirichlet_multinomial",
     "change_in_counts",
+    "shells",
 }
 """Whose density takes seconds for so many rows, interpreted."""
 
 
-DEAR = {"few_trials", "proportions", "counts_with_effects", "heavy_tailed_groups", "few_items"}
+DEAR = {
+    "concentrations",
+    "counts_with_effects",
+    "far_data",
+    "few_items",
+    "few_trials",
+    "heavy_tailed_groups",
+    "horseshoe",
+    "proportions",
+}
 """Whose exact log Z takes seconds."""
 
 
@@ -295,29 +305,6 @@ def test_series_of_normal_steps() -> None:
     covariance = steps @ steps.T + 0.16 * np.eye(4)
     closed = stats.multivariate_normal.logpdf(y, np.zeros(4), covariance)
     assert float(exact) == pytest.approx(closed, abs=1e-9)
-
-
-PRIORS = [
-    scales.half_normal(0.7),
-    scales.half_cauchy(2.0),
-    scales.exponential(1.5),
-    scales.uniform(100.0),
-    scales.gamma_precision(0.1, 0.1),
-    scales.inverse_gamma_variance(0.4, 0.2),
-]
-
-
-@pytest.mark.parametrize("prior", PRIORS, ids=lambda prior: prior.about)
-def test_priors_of_scales(prior: scales.ScalePrior) -> None:
-    """Would catch a Jacobian that was left out: draws of PyMC against the density."""
-    with pm.Model():
-        given = {"random_seed": make_rng("priors of scales"), "mode": "FAST_COMPILE"}
-        draws = np.log(pm.draw(prior.add("sd"), 4_000, **given))
-    grid = np.linspace(*prior.bounds, 40_001)
-    density = np.exp(prior.log_density(grid))
-    cumulative = np.cumsum(density) * (grid[1] - grid[0])
-    p = stats.kstest(draws, lambda x: np.interp(x, grid, cumulative)).pvalue
-    assert p > 1e-4
 
 
 def test_quadrature_in_closed_form() -> None:

@@ -22,7 +22,7 @@ SAMPLE = [
     pytest.param("two_levels", marks=pytest.mark.slow),
     "sign_modes",
     "spike_and_slab",
-    "quadratic_potential",
+    pytest.param("quadratic_potential", marks=pytest.mark.slow),
 ]
 
 

@@ -4,6 +4,7 @@ What is promised of a black box holds there too: JAX runs the model, faults are 
 copied.
 """
 
+from functools import cache
 from typing import ClassVar
 
 import numpy as np
@@ -127,7 +128,14 @@ def beside_a_coin(op, t):
     return op(t + 0 * pm.Bernoulli("coin", 0.5))
 
 
-WAYS = [in_a_graph, with_own_gradient, in_rows, in_rows_of_graphs, in_a_loop, beside_a_coin]
+WAYS = [
+    in_a_graph,
+    with_own_gradient,
+    in_rows,
+    pytest.param(in_rows_of_graphs, marks=pytest.mark.slow),  # beside its two parts
+    in_a_loop,
+    beside_a_coin,
+]
 
 
 def model_of(way, op):
@@ -214,17 +222,19 @@ def test_a_function_of_numbers(kind, lacks):
     tree = lz.sample_hais(model=model, **FAST)
     assert tree["evidence"].attrs["backend"] == "jax"
     assert ("run_row_gradients" in tree["evidence"].attrs) != lacks
-    exact = lz.sample_hais(model=tanh_of_numpy(), **FAST)["evidence"].isel(estimator=0)
+    exact = tanh_of_numpy()
     entry = tree["evidence"].isel(estimator=0)
     error = np.hypot(entry["mcse"].item(), exact["mcse"].item())
     assert abs(entry["log_z"].item() - exact["log_z"].item()) < 4 * error
 
 
+@cache
 def tanh_of_numpy():
+    """Evidence where tanh is PyTensor's own."""
     with pm.Model() as model:
         t = pm.Normal("t", 0, 2, shape=2)
         pm.Normal("y", pt.tanh(t[0]) + t[1] * X, 0.5, observed=Y)
-    return model
+    return lz.sample_hais(model=model, **FAST)["evidence"].isel(estimator=0)
 
 
 def test_what_numpy_computes_is_no_black_box_and_may_lack_a_gradient():

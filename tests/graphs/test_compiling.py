@@ -131,7 +131,7 @@ def test_solvers_written_out_compile_operation_by_operation() -> None:
     pytest.importorskip("jax", reason="needs the jax extra")
     x = pt.vector("x", shape=(2,))
     susceptible, infected = 1 - x[0], x[0]
-    for _ in range(60):
+    for _ in range(40):
         new = x[1] * susceptible * infected / 20
         susceptible, infected = susceptible - new, infected + new - infected / 40
     outputs = [infected, pt.grad(infected, x)]

@@ -18,7 +18,12 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS"),
 ]
 MAX_ERROR = 0.1
-SLOW = {"laplace_experts_36", "radiata_pine_adjusted", "two_gaussians_20"}
+SLOW = {
+    "laplace_experts_36",
+    "radiata_pine_adjusted",
+    "student_t_experts_36",
+    "two_gaussians_20",
+}
 """Those beside whom a smaller one, or one of the same kind, runs by default."""
 
 

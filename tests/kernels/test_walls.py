@@ -1,6 +1,7 @@
 """Trajectories reflected at linear constraints: invariance, with broken walls as controls."""
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ DENSE = np.array([[0.8, 0.0], [0.5, 0.4]])
 """A scale that leans, so that mirrors of another metric show."""
 
 
+@cache
 def path() -> AnnealingPath:
     """From N(0, I) to a density to the right of it, both cut off by a corner."""
     point = pt.tensor("point", dtype="float64", shape=(2,))
@@ -117,6 +119,7 @@ def test_broken_walls_are_detected(
     assert_detects(lambda moved: check(moved, kind.__name__), block)
 
 
+@cache
 def level() -> AnnealingPath:
     """A density that is the same everywhere."""
     point = pt.tensor("point", dtype="float64", shape=(2,))

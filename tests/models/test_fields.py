@@ -1,5 +1,7 @@
 """Conditional autoregressions, whose constant PyMC leaves out: log Z has it."""
 
+from functools import cache
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -18,6 +20,7 @@ SEEN = np.array([1.0, 2.0, -1.0, 0.5, 0.3])
 PRECISION = TAU * (np.diag(BESIDE.sum(axis=0)) - ALPHA * BESIDE)
 
 
+@cache
 def field(kind: str = "matrix") -> pm.Model:
     """One field or two, one of them seen with noise."""
     n = 2 if kind == "two fields" else 1

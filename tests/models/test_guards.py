@@ -119,10 +119,11 @@ def test_an_angle_has_one_turn() -> None:
             density = density * stats.vonmises.pdf(one, 4, loc=angle)
         return float(np.log(density.mean() * 2 * np.pi))
 
+    how = {"nuts_sampler": "pymc", "compile_kwargs": {"mode": "FAST_COMPILE"}, "cores": 1}
     for data in ([2.9, -2.8], [0.3, 0.5]):
         pm.set_data({"where": data}, model=model)
         with model:
-            drawn = pm.sample(250, chains=2, cores=1, random_seed=1, progressbar=False)
+            drawn = pm.sample(250, tune=250, chains=2, random_seed=1, progressbar=False, **how)
         bridged = lz.evidence(drawn, model, random_seed=1, progressbar=False)
         for found in (models.quick(model), bridged):
             models.assert_log_z(found, exact(data))

@@ -1,6 +1,10 @@
-"""Paths over whole numbers whose law at every beta is known, and what breaks a kernel on them."""
+"""Paths over whole numbers whose law at every beta is known, and what breaks a kernel on them.
+
+Each path is made once, since it keeps what is compiled for it: by kernel, for all betas.
+"""
 
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -34,6 +38,7 @@ def _densities(rows: Any, xp: Any) -> tuple[Any, Any]:
     return 0.3 * a * b - 0.2 * b * c, 2.0 * a * b - 1.5 * xp.abs(b + c - 4.0) + 0.7 * a * (c - 4.0)
 
 
+@cache
 def table_path() -> AnnealingPath:
     """Three dependent whole numbers."""
     point = pt.tensor("point", dtype="float64", shape=(3,))
@@ -68,6 +73,7 @@ def _tied_densities(rows: Any, xp: Any, gammaln: Any) -> tuple[Any, Any]:
     return reference, 0.5 * a - xp.abs(b - 2.0) + 0.2 * a * c + 0.3 * k * b
 
 
+@cache
 def tied_path() -> AnnealingPath:
     """Counts with a fixed sum."""
     point = pt.tensor("point", dtype="float64", shape=(4,))
@@ -89,6 +95,7 @@ def tied_draws(beta: float) -> Any:
     return lambda rng, n: TIED_STATES[rng.choice(len(TIED_STATES), n, p=tied_law(beta))]
 
 
+@cache
 def count_path() -> AnnealingPath:
     """One whole number without an upper end."""
     point = pt.tensor("point", dtype="float64", shape=(1,))
@@ -110,6 +117,7 @@ def count_rate(beta: float) -> float:
     return float(RATES[0] ** (1 - beta) * RATES[1] ** beta)
 
 
+@cache
 def mixed_path() -> AnnealingPath:
     """A label, and a normal whose mean and spread depend on it."""
     point = pt.tensor("point", dtype="float64", shape=(2,))
@@ -220,6 +228,7 @@ LABELS = (Site(0, 0, 2), Site(1, -1, 0))
 """Two entries that are independent given the normal beside them."""
 
 
+@cache
 def labels_path() -> AnnealingPath:
     """Two labels that pull at a normal; of one value less, the second has a hole in its table."""
     point = pt.tensor("point", dtype="float64", shape=(3,))
