@@ -326,8 +326,10 @@ def bridge(
     estimate, doubts = log_z_of(made), list[Doubt]()
     estimates, alone = [estimate], [log_z_of([one]) for one in made] if len(made) > 1 else []
     if cross_check is not None:
-        seen = second, log_target[:, half:], proposed, at_proposed
-        doubts += imbalance_of_draws(density, *seen, proposal)
+        at_rows = np.where(outside, np.inf, log_target[:, half:] - q_at_posterior)
+        at_proposed = at_proposed - proposal.log_density_of(proposed)
+        seen = rows.reshape(second.shape), at_rows, proposed, at_proposed
+        doubts += imbalance_of_draws(density.flat.owners, *seen, proposal)
         estimates.append(importance(density, proposal, cross_check, n, rng))
     if estimate.usable:
         doubts += disagreements(estimate, estimates[1:])
