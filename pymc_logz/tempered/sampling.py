@@ -105,7 +105,8 @@ def sample_tempered(
     keep
         ``"draws"``, or ``"sums"``: of all iterations only the sums of the levels' probabilities,
         which log Z and its error by RTS are made of, so that memory does not grow with ``draws``.
-        Such a tree has no posterior and no draws for other estimators.
+        Such a tree has no posterior and no draws for other estimators, but a few by which its model
+        can be told.
     executor, checkpoint, time_limit, max_memory, check_reproducible, cores
         As in `sample_hais`; walkers move in portions that fit in ``max_memory``.
     reference

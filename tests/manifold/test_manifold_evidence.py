@@ -312,7 +312,7 @@ def test_draws_of_another_density_on_the_set_are_refused():
     exact = stats.norm.logpdf(2.0, 0, 2.0) + stats.norm.logpdf(3.0, 0, np.sqrt(2.25))
     assert abs(entry["log_z"].item() - exact) < 4 * entry["mcse"].item()
     for other in (sum_of_inputs(spread=1.3), sum_of_inputs(noise=0.3)):
-        with pytest.raises(ValueError, match=r"sample_stats.*is not the model's"):
+        with pytest.raises(ValueError, match=r"is not the model's"):
             lz.bridge_sampling(tree, other, random_seed=1)
 
 
