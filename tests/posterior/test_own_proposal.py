@@ -320,3 +320,10 @@ def test_log_densities_with_labels_go_to_their_draws(order: tuple[str, str]) -> 
         for one in (log_q, shuffled)
     )
     assert given == again
+
+
+def test_a_number_of_draws_that_are_given_is_refused(normal: pm.Model) -> None:
+    """Would catch an argument without effect."""
+    pair = {"x": np.zeros(100)}, np.zeros(100)
+    with pytest.raises(ValueError, match="draws=50 has no effect"):
+        lz.importance_sampling(pair, normal, 50)
