@@ -155,10 +155,9 @@ def importance_sampling(
     >>> tree["evidence"]["status"].item()
     'ok'
     """
-    if draws is None:
-        draws = 4000
-    elif isinstance(proposal, tuple):
+    if draws is not None and isinstance(proposal, tuple):
         raise ValueError(f"draws={draws!r} has no effect where draws are given: leave it out")
+    draws = 4000 if draws is None else draws
     check_integer(2, draws=draws)
     check_flag(smooth=smooth)
     model = model_from(model, "importance_sampling(proposal, model)")

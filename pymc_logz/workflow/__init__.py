@@ -134,17 +134,16 @@ def evidence_sensitivity(
     if log_weight is None:
         check_stored_density(idata, target, flat.log_turns(rows))
     prior = _PriorUnder(model, values)
-    (own_mass, own_error), modes = prior.log_mass(present), _modes_under(prior, density)
+    modes = _modes_under(prior, density)
     changes, found, notes = [], list[LogZEstimate](), list(doubts)
     n_alternatives = len(next(iter(values.values())))
     with progress_bar(progressbar):
         report = report_count("Alternatives", n_alternatives)
         for i in range(n_alternatives):
             data = {name: array[i] for name, array in values.items()}
-            log_mass, error = prior.log_mass(data)
+            of_prior = prior.change_of_log_mass(data)
             changes.append(log_joint(data) - target)
-            one = reweighted_log_z(changes[-1], log_weight)
-            one = one.less(log_mass - own_mass, float(np.hypot(error, own_error)))
+            one = reweighted_log_z(changes[-1], log_weight).less(*of_prior)
             mcse = float(np.hypot(one.mcse, float(base["mcse"])))
             whole = replace(one, log_z=one.log_z + float(base["log_z"]), mcse=mcse)
             own = modes(data, whole) if one.usable and not doubts else []
@@ -236,7 +235,8 @@ class _PriorUnder:
         self.places = {name: data_variable(model, name) for name in names}
         in_containers = all(hasattr(place, "set_value") for place in self.places.values())
         self.is_known = in_containers and self.own.obstacle is None
-        if self.own.obstacle is None and not in_containers and self.own.log_mass()[0] != 0.0:
+        self._log_mass, self._mass_error = self.own.log_mass()
+        if not in_containers and self._log_mass != 0.0:
             raise ValueError(
                 f"alternatives={sorted(names)} are constants of a model whose transforms restrict "
                 "the prior, so that what is left of it under other values is not known; give the "
@@ -259,17 +259,20 @@ class _PriorUnder:
         with self._holding(data):
             return self.own(rng, n)
 
-    def log_mass(self, data: Data) -> tuple[float, float]:
-        """As of `PriorDraws`; a ValueError if that is no prior."""
+    def change_of_log_mass(self, data: Data) -> tuple[float, float]:
+        """What `PriorDraws.log_mass` gains by it, and its error; a ValueError if it is no prior."""
         if not self.is_known:
-            return self.own.log_mass()
+            return 0.0, 0.0
         try:
             with self._holding(data), warnings.catch_warnings():
                 warnings.simplefilter("ignore", EvidenceWarning)  # of how much is left
-                return PriorDraws(self.model).log_mass()
-        except (ValueError, ModelError) as error:
+                log_mass, error = PriorDraws(self.model).log_mass()
+        except (ValueError, ModelError) as reason:
             given = {name: data[name].tolist() for name in self.places}
-            raise ValueError(f"there is no prior with {given}, an alternative: {error}") from error
+            raise ValueError(
+                f"there is no prior with {given}, an alternative: {reason}"
+            ) from reason
+        return log_mass - self._log_mass, float(np.hypot(error, self._mass_error))
 
 
 def _modes_under(
