@@ -133,7 +133,8 @@ def sample_hais(
     sum_out
         Whether discrete variables are summed out in place of being moved: entries that are
         independent given the others one by one (labels of a mixture), others over all of their
-        values together, if these are at most 4,096. None does so where the model's graph shows that
+        values together, if these are at most 4,096. Without discrete variables True changes
+        nothing. None does so where the model's graph shows that
         it can be done and no kernel is given that moves them, or has scales: variables that move
         may stay at values that are typical of the prior, and miss those of the posterior. The
         posterior draws include these variables again.

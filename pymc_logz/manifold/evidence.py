@@ -19,9 +19,12 @@ from pymc_logz.manifold.missed_modes import (
 from pymc_logz.manifold.model import ConstrainedModel, make_constrained_model, one_blas_thread
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.models.prior_check import check_priors
+from pymc_logz.paths.elliptical import Elliptical
+from pymc_logz.posterior.repetitions import imbalance_of_draws
 from pymc_logz.runners.moves_of_rows import Stopwatch
 from pymc_logz.runners.progress import progress_bar, report_count
 from pymc_logz.seeds import random_generator, spawn_generators
+from pymc_logz.trees.chains import check_stored_density
 from pymc_logz.trees.doubts import Doubt, doubted, noted, prior_doubts, warn_of_status
 from pymc_logz.trees.kinds import MANIFOLD_BRIDGED
 from pymc_logz.trees.layout import evidence_dataset, with_evidence
@@ -66,27 +69,23 @@ def manifold_bridge(
             watch.end("compile_time")
             report(1)
             atlas = Atlas(constrained)
-            estimate, charts, reached, unvisited = bridge_charts(
-                atlas, position, draws, rng, log_mass
-            )
+            flat, log_rho = constrained.generator.flat, atlas.log_rho(by_row(position))
+            log_turns = flat.log_turns(rows)
+            check_stored_density(idata, log_rho.reshape(log_turns.shape), log_turns)
+            estimate, charts, reached, found = bridge_charts(atlas, position, draws, rng, log_mass)
             estimate = replace(estimate, mcse=float(np.hypot(estimate.mcse, mass_error)))
             report(1)
-            missed = []
-            if estimate.usable and unvisited:
-                where = "where hardly a draw of the chains is"
-                reason = f"{unvisited:.0%} of the weight of the proposal is {where}"
-                missed = [Doubt("missed_mode", reason)]
-            elif estimate.usable and misses_a_mode(atlas, charts, position, rng):
+            if estimate.usable and not found and misses_a_mode(atlas, charts, position, rng):
                 reason = "searches from prior draws lead to mass where no chain has been"
-                missed = [Doubt("missed_mode", reason)]
+                found = [Doubt("missed_mode", reason)]
             report(1)
     doubts = [*posterior.doubts, *prior_doubts(prior_doubt)]  # of which there have been warnings
-    [estimate] = doubted([estimate], [*doubts, *missed])
+    [estimate] = doubted([estimate], [*doubts, *found])
     if not doubts:
         warn_of_status(estimate)
     watch.end("sampling_time")
     attrs = {
-        **noted([*doubts, *missed]),
+        **noted([*doubts, *found]),
         **{name: float(value) for name, value in estimate.details.items()},
         "n_charts": len(charts),
         "share_reached": reached,
@@ -99,7 +98,7 @@ def manifold_bridge(
 
 def on_level_set(constrained: ConstrainedModel, position: np.ndarray) -> np.ndarray:
     """Draws (chains, draws, d) brought to the level set's tolerance, which files may have lost."""
-    rows = position.reshape(-1, position.shape[-1])
+    rows = by_row(position)
     polished = rows.copy()
     for i, row in enumerate(rows):
         residual = constrained.residual_at(row)
@@ -120,28 +119,46 @@ def bridge_charts(
     draws: int | None,
     rng: np.random.Generator,
     log_mass: float = 0.0,
-) -> tuple[LogZEstimate, list[Chart], float, float]:
+) -> tuple[LogZEstimate, list[Chart], float, list[Doubt]]:
     """Log Z from draws (chains, draws, d) on the level set, in units of the inputs' scales.
 
-    With it the charts of the proposal, the share of the first halves that they reach, and that of
-    the posterior beyond nearly all draws; ``log_mass`` is what transforms leave of the prior.
+    With it the charts of the proposal, the share of the first halves that they reach, and what
+    speaks against the draws; ``log_mass`` is what transforms leave of the prior.
     """
     n_chains, n_draws, n_dims = position.shape
     half = n_draws // 2
-    charts, reached = fitted_charts(atlas, position[:, :half].reshape(-1, n_dims))
-    rows = position[:, half:].reshape(-1, n_dims)
+    charts, reached = fitted_charts(atlas, by_row(position[:, :half]))
+    rows = by_row(position[:, half:])
     n_proposed = len(rows) if draws is None else draws
     proposed, target_at_proposal, q_at_proposal = atlas.draw(charts, rng, n_proposed)
     shape = (n_chains, n_draws - half)
+    at_rows = atlas.log_target(rows).reshape(shape), atlas.log_density(charts, rows).reshape(shape)
     estimate = bridge_log_z(
-        atlas.log_target(rows).reshape(shape),
-        atlas.log_density(charts, rows).reshape(shape),
+        *at_rows,
         target_at_proposal,
         q_at_proposal,
         # inputs are in units of their scales
         log_z_reference=float(np.log(atlas.model.scale).sum()) - log_mass,
         method="manifold_bridge",
     )
+    if not estimate.usable:
+        return estimate, charts, reached, []
     log_weight = target_at_proposal - q_at_proposal
-    unvisited = fraction_unvisited(position.reshape(-1, n_dims), proposed, log_weight)
-    return estimate, charts, reached, unvisited
+    doubts = imbalance_of_draws(
+        atlas.model.generator.flat.owners,
+        position[:, half:],
+        np.subtract(*at_rows),
+        proposed,
+        log_weight,
+        Elliptical(position[:, :half].mean(axis=(0, 1)), np.eye(n_dims)),
+    )
+    if unvisited := fraction_unvisited(by_row(position), proposed, log_weight):
+        where = "where hardly a draw of the chains is"
+        reason = f"{unvisited:.0%} of the weight of the proposal is {where}"
+        doubts.append(Doubt("missed_mode", reason))
+    return estimate, charts, reached, doubts
+
+
+def by_row(position: np.ndarray) -> np.ndarray:
+    """Draws (chains, draws, d) one below the other."""
+    return position.reshape(-1, position.shape[-1])

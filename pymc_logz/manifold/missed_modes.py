@@ -66,13 +66,17 @@ class Atlas:
             found = (there.residual <= 1.0) & same & ~xp.isnan(log_angle)
             return tangent, xp.where(found, log_angle, -xp.inf)
 
+        def densities(position: Any) -> tuple[Any, Any]:
+            linear, log_density, _ = system.evaluate(position)
+            return log_density, log_density + algebra.half_log_det(linear)
+
         self.model = model
         dense = backend.system(model.scale, model.tolerance, None)
         self._dense_jacobian = backend.compile(dense.jacobian)
         self._linear = backend.compile(linear_at)
         self._lift = compile_rows(backend, lift)
         self._tangents = compile_rows(backend, tangent_to)
-        self._target = compile_rows(backend, lambda position: (system.evaluate(position)[1],))
+        self._densities = compile_rows(backend, densities)
 
     def place(self, centre: np.ndarray) -> Chart:
         """A chart at a point of the level set, with a standard density for now."""
@@ -124,8 +128,11 @@ class Atlas:
 
     def log_target(self, position: np.ndarray) -> np.ndarray:
         """Log target density at points of the level set (n, d)."""
-        [log_target] = self._target(position)
-        return log_target
+        return self._densities(position)[0]
+
+    def log_rho(self, position: np.ndarray) -> np.ndarray:
+        """Log density of the inputs alone at points of the level set (n, d)."""
+        return self._densities(position)[1]
 
 
 def fitted_charts(atlas: Atlas, position: np.ndarray) -> tuple[list[Chart], float]:

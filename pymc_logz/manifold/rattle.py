@@ -139,6 +139,8 @@ class TransitionRecord(NamedTuple):
 
     position: Any
     log_density: Any
+    log_rho: Any
+    """Log of rho alone, which does not depend on the units of the inputs."""
     acceptance_rate: Any
     accepted: Any
     energy: Any
@@ -208,6 +210,7 @@ class ConstrainedHamiltonian:
         return new, TransitionRecord(
             new.position,
             new.log_density,
+            log_rho=new.log_density + system.algebra.half_log_det(new.linear),
             acceptance_rate=xp.exp(-xp.maximum(error, 0.0)),
             accepted=accepted,
             energy=xp.where(accepted, start_energy + error, start_energy),

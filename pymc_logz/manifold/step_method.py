@@ -175,8 +175,8 @@ class ConstrainedHMC(WholeModelStep):
     proposal), ``diverging``, ``not_converged``, ``not_reversible`` and ``not_finite`` (why a
     trajectory was given up), ``n_iterations`` (of the quasi-Newton search, per projection),
     ``n_newton`` (iterations of the fallback), ``residual`` (largest constraint in units of its
-    tolerance), ``step_size``, ``step_size_bar``, ``n_steps``, and ``lp``, the log density on the
-    set, of inputs in units of their scales.
+    tolerance), ``step_size``, ``step_size_bar``, ``n_steps``, and ``lp``, the log density of the
+    inputs: their prior, and the likelihood of what is not observed exactly.
 
     With JAX and ``cores > 1`` chains have processes of their own but compute in threads of the one
     that has compiled, so that none compiles again. The draws are the same in all cases.
@@ -330,6 +330,6 @@ class ConstrainedHMC(WholeModelStep):
             "n_newton": int(record.n_newton),
             "residual": float(record.residual),
             "failures": self.n_failures,
-            "model_logp": record.log_density,
+            "model_logp": float(record.log_rho),
             **failed,
         }

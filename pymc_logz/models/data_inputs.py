@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
+import xarray as xr
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.replace import clone_replace
@@ -169,3 +170,26 @@ def split_vector(vector: TensorVariable, shapes: Iterable[tuple[int, ...]]) -> l
         start, end = end, end + math.prod(shape)
         parts.append(vector[start:end].reshape(shape))
     return parts
+
+
+def check_order(model: pm.Model, name: str, value: Any, what: str, rows: str = "") -> None:
+    """Refuse a labelled array whose dimensions or labels are not where the model has them.
+
+    Arrays are read by position: those of many ``rows``, which come first, or of one.
+    """
+    own = tuple(model.named_vars_to_dims.get(name) or ())
+    if not isinstance(value, xr.DataArray) or not own or not set(own) <= set(value.dims):
+        return
+    if value.dims[bool(rows) :] != own:
+        put = f"the {rows} first and the others" if rows else "them"
+        raise ValueError(
+            f"{what} has dimensions {value.dims}, but the model's own has {own}; put {put} in that "
+            "order with .transpose()"
+        )
+    for dim in own:
+        labels = model.coords.get(dim)
+        if labels is not None and dim in value.coords and list(labels) != list(value[dim].values):
+            raise ValueError(
+                f"{what} has other labels along {dim!r} than the model, or in another order; "
+                "select or reindex them to the model's coords"
+            )

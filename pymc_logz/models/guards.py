@@ -97,19 +97,21 @@ def refuse_discrete(model: pm.Model) -> None:
     """Raise a `DiscreteVariableError` if a free variable is discrete."""
     names, observed = discrete_names(model), {rv.name for rv in model.observed_RVs}
     # missing data are another matter than a prior
+    movers = "pymc_logz.sample_hais and sample_tempered move them"
+    if any(map(is_exact, model.potentials)):
+        movers += ", once exact observations have a tolerance (pymc_logz.relax)"
     missing = [name for name in names if f"{name.removesuffix('_unobserved')}_observed" in observed]
     if missing:
         raise DiscreteVariableError(
             f"free variables {missing} are discrete: they are missing entries of observed data, "
-            "which PyMC imputes; use pymc_logz.sample_hais or sample_tempered, which move them, or "
-            "leave these entries out of the data, which changes nothing in log Z where the entries "
-            "of the data are independent given the other variables"
+            "which PyMC imputes; leave these entries out of the data, which changes nothing in log "
+            "Z where the entries of the data are independent given the other variables. For log Z "
+            f"alone {movers}"
         )
     if names:
         raise DiscreteVariableError(
-            f"free variables {names} are discrete, but this method needs a density of continuous "
-            "variables only; use pymc_logz.sample_hais or sample_tempered, which move them, or sum "
-            "them out (pm.Mixture, or pymc_extras.marginalize)"
+            f"free variables {names} are discrete, but this needs a density of continuous "
+            f"variables only: sum them out (pm.Mixture, for instance). For log Z alone {movers}"
         )
 
 

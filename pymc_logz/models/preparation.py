@@ -121,7 +121,8 @@ def without_integers(flat: FlatModel, *, must: bool) -> FlatModel:
         message = f"discrete variables {names} are not summed out: {found.reason}"
         if must:
             raise DiscreteVariableError(
-                f"the {message}; use pymc_logz.sample_hais or sample_tempered, which move them"
+                f"the {message}; pymc_logz.sample_hais and sample_tempered move them instead, "
+                "unless they have sum_out=True"
             )
         logger.info("The %s.", message)
         return flat

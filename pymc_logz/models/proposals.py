@@ -194,6 +194,9 @@ def _given(draws: Any, log_density: Any) -> Proposed:
     if isinstance(draws, xr.DataTree):
         draws = draws["posterior"].to_dataset()
     if isinstance(draws, xr.Dataset) and {"chain", "draw"} <= set(draws.dims):
+        if isinstance(log_density, xr.DataArray):  # whatever the order of its draws
+            _, log_density = xr.align(draws, log_density, join="left")
+            log_density = log_density.transpose("chain", "draw")
         draws = stacked(draws, draws.data_vars)
     if not isinstance(draws, Mapping):
         raise TypeError(f"draws of type {type(draws).__name__} must be {FORMS}")

@@ -11,7 +11,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.shape import Shape, Shape_i
 
 from pymc_logz.errors import ModelError
-from pymc_logz.models.data_inputs import data_variable, own_data, with_places
+from pymc_logz.models.data_inputs import check_order, data_variable, own_data, with_places
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -146,7 +146,7 @@ def _labels(model: "pm.Model", data: Mapping[str, Any], n_rows: int) -> tuple[st
     if not labelled:
         return DEFAULT_DIM, {DEFAULT_DIM: np.arange(n_rows)}
     for name, value in labelled.items():
-        _check_order(model, name, value)
+        check_order(model, name, value, f"data[{name!r}]", "data rows")
     dims = {name: str(value.dims[0]) for name, value in labelled.items()}
     found = [value.indexes.get(value.dims[0]) for value in labelled.values()]
     indexes = [index for index in found if index is not None]
@@ -169,22 +169,3 @@ def _labels(model: "pm.Model", data: Mapping[str, Any], n_rows: int) -> tuple[st
                 # no file format keeps object dtype
                 coords[str(key)] = dim, labels.astype(str) if labels.dtype == object else labels
     return dim, coords
-
-
-def _check_order(model: "pm.Model", name: str, value: xr.DataArray) -> None:
-    """Dimensions and labels that the model knows by name are where the model has them."""
-    own = tuple(model.named_vars_to_dims.get(name, ()))
-    if not own or not set(own) <= set(value.dims):
-        return
-    if value.dims[1:] != own:
-        raise ValueError(
-            f"data[{name!r}] has dimensions {value.dims}, but the model's own has {own}; put the "
-            "data rows first and the others in that order with .transpose()"
-        )
-    for dim in own:
-        labels = model.coords.get(dim)
-        if labels is not None and dim in value.coords and list(labels) != list(value[dim].values):
-            raise ValueError(
-                f"data[{name!r}] has other labels along {dim!r} than the model, or in another "
-                "order; select or reindex them to the model's coords"
-            )

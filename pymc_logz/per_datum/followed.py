@@ -17,6 +17,7 @@ from pymc_logz.loop.calls import Call
 from pymc_logz.loop.frozen import Planned
 from pymc_logz.loop.planning import block_for
 from pymc_logz.models.context import ForeignModel, model_labels
+from pymc_logz.models.data_inputs import check_order
 from pymc_logz.models.flat import constrain
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.per_datum.data_rows import container_names, read_data_rows
@@ -51,6 +52,8 @@ class FollowedModel:
 
     def changed(self, data: Mapping[str, Any]) -> Self:
         """The same model, whose containers hold other values."""
+        for name, value in data.items():
+            check_order(self.model, name, value, f"data[{name!r}]")
         for name, value in data.items():
             self.model.set_data(name, value)
         return self

@@ -191,10 +191,17 @@ def bridge_sampling(
     if exact_observations(model):
         where = "to a model with exact observations, whose bridge is made in this process"
         running.refuse(f"{where}: leave it out", "executor", "checkpoint")
-        if repetitions > 1:
+        of_others = {
+            "method": method != "warp3",
+            "cross_check": cross_check == "normal",
+            "repetitions": repetitions > 1,
+        }
+        if any(of_others.values()):
+            given = [name for name, is_given in of_others.items() if is_given]
             raise ValueError(
-                f"repetitions={repetitions} does not apply to a model with exact observations: "
-                "give more draws"
+                f"{given} do not apply to a model with exact observations, whose log Z is one "
+                "bridge on the set of inputs that meet them: leave them out, and give more draws "
+                "if the error is too large"
             )
         return from_wing("manifold_bridge")(idata, model, **settings)
     return _bridged(idata, model, method, cross_check, repetitions, running, **settings)
@@ -326,8 +333,10 @@ def bridge(
     estimate, doubts = log_z_of(made), list[Doubt]()
     estimates, alone = [estimate], [log_z_of([one]) for one in made] if len(made) > 1 else []
     if cross_check is not None:
-        seen = second, log_target[:, half:], proposed, at_proposed
-        doubts += imbalance_of_draws(density, *seen, proposal)
+        at_rows = np.where(outside, np.inf, log_target[:, half:] - q_at_posterior)
+        at_proposed = at_proposed - proposal.log_density_of(proposed)
+        seen = rows.reshape(second.shape), at_rows, proposed, at_proposed
+        doubts += imbalance_of_draws(density.flat.owners, *seen, proposal)
         estimates.append(importance(density, proposal, cross_check, n, rng))
     if estimate.usable:
         doubts += disagreements(estimate, estimates[1:])

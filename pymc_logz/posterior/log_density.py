@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_logz.models.context import model_from, written_as
-from pymc_logz.models.data_inputs import natural_shapes
+from pymc_logz.models.data_inputs import check_order, natural_shapes
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.flat import flatten_model, unconstrained
 from pymc_logz.models.prior import PriorDraws
@@ -97,7 +97,7 @@ def log_density(
     entry = evidence_of(idata, "idata")
     check_same_model(idata, model, compile_kwargs)
     flat = flatten_model(model)
-    dim, coords, arrays = _points(points, natural_shapes(model))
+    dim, coords, arrays = _points(points, model)
     rows = unconstrained(model, arrays)
     density = RowDensity(flat, compile_kwargs)
     _, log_p = natural_density(density, rows)
@@ -119,10 +119,9 @@ def log_density(
     return make_tree(groups, {"method": "log_density", **attrs}, PER_DATUM)
 
 
-def _points(
-    points: Any, shapes: Mapping[str, tuple[int, ...]]
-) -> tuple[str, dict[str, Any], dict[str, np.ndarray]]:
+def _points(points: Any, model: "pm.Model") -> tuple[str, dict[str, Any], dict[str, np.ndarray]]:
     """Dimension and coordinates of the points, and arrays (n, ...) by name of the variable."""
+    shapes = natural_shapes(model)
     if not isinstance(points, Mapping):
         if len(shapes) > 1 or points is None:
             raise ValueError(
@@ -142,6 +141,7 @@ def _points(
                 f"points of {name!r} have shape {array.shape}, but must have ({shape}), with n > 0 "
                 "the same for all: a leading axis of points, then the variable's shape"
             )
+        check_order(model, name, points[name], f"points of {name!r}", "points")
         if np.isnan(array).any():
             n_bad = int(np.isnan(array).reshape(n, -1).any(axis=1).sum())
             raise ValueError(f"points of {name!r} have NaN in {n_bad} of {n}: leave these out")

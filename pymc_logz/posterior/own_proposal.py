@@ -70,7 +70,7 @@ def bounded(log_target: np.ndarray) -> np.ndarray:
 def importance_sampling(
     proposal: Any,
     model: "pm.Model | None" = None,
-    draws: int = 4000,
+    draws: int | None = None,
     *,
     smooth: bool = True,
     random_seed: Any = None,
@@ -97,7 +97,7 @@ def importance_sampling(
     model
         PyMC model; None takes the one on the context stack.
     draws
-        Number of draws, where they are not given, at least 2.
+        Number of draws, where they are not given, at least 2. None makes 4,000.
     smooth
         Whether to replace the largest weights by what their generalised Pareto fit expects of them
         (PSIS). The resampled posterior takes the weights as they are.
@@ -155,6 +155,9 @@ def importance_sampling(
     >>> tree["evidence"]["status"].item()
     'ok'
     """
+    if draws is not None and isinstance(proposal, tuple):
+        raise ValueError(f"draws={draws!r} has no effect where draws are given: leave it out")
+    draws = 4000 if draws is None else draws
     check_integer(2, draws=draws)
     check_flag(smooth=smooth)
     model = model_from(model, "importance_sampling(proposal, model)")

@@ -1,6 +1,6 @@
 """Repetitions of a bridge, each a unit of work, and what a bridge says against the draws."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -95,14 +95,18 @@ def symmetrised(density: RowDensity, log_target: np.ndarray, mirrored: np.ndarra
 
 
 def imbalance_of_draws(
-    density: RowDensity,
+    owners: Sequence[str],
     rows: np.ndarray,
-    log_target: np.ndarray,
+    ratio: np.ndarray,
     proposed: np.ndarray,
-    target_at_proposed: np.ndarray,
-    proposal: Elliptical,
+    at_proposed: np.ndarray,
+    near: Elliptical,
 ) -> list[Doubt]:
     """What a bridge between draws and those of a proposal says against the draws.
+
+    Given are the names of the variables that columns belong to, draws (chains, draws, d) and (n, d)
+    with log ratios of target and proposal there (infinite where the proposal is zero), and a
+    distribution near the draws, which was fitted to others.
 
     Of a draw that is of the posterior p = f / Z or of the proposal q, the densities say which: the
     first has the probability P = s f / (s f + (1 - s) Z q). So for any function g ::
@@ -111,23 +115,19 @@ def imbalance_of_draws(
 
     With g = 1 that is the equation of the bridge, which makes log Z of it and can check nothing.
     Looked at are the log ratio of f and q, the distance from the centre, and each coordinate, where
-    both have draws: a mode that the draws have missed does not show. The proposal, a normal, was
-    fitted to other draws than ``rows`` (chains, draws, d), of which those count whose log target is
-    finite. Draws of the posterior are accused with a probability of 1e-4.
+    both have draws: a mode that the draws have missed does not show. Draws of the posterior are
+    accused with a probability of 1e-4.
     """
-    inside = np.isfinite(log_target)
-    shape, n_dims = log_target.shape, rows.shape[-1]
-    rows = np.where(inside[..., None], rows, proposal.centre).reshape(-1, n_dims)
-    ratio = np.where(inside.ravel(), log_target.ravel() - proposal.log_density_of(rows), np.inf)
-    at_proposed = target_at_proposed - proposal.log_density_of(proposed)
-    bridge = solve_bridge(ratio.reshape(shape), at_proposed, ratio.size)
+    shape, rows = ratio.shape, rows.reshape(-1, rows.shape[-1])
+    bridge = solve_bridge(ratio, at_proposed, ratio.size)
     if bridge is None:
         return []
+    ratio = ratio.ravel()
     log_odds = bridge.log_z - np.log(ratio.size / at_proposed.size)
     terms = expit(log_odds - ratio), expit(at_proposed - log_odds)
     seen = (
-        _seen(rows, ratio - log_odds, proposal),
-        _seen(proposed, at_proposed - log_odds, proposal),
+        _seen(rows, ratio - log_odds, near),
+        _seen(proposed, at_proposed - log_odds, near),
     )
     known = [term * (1 - term) for term in terms]
     total = known[0].sum() + known[1].sum()
@@ -151,7 +151,7 @@ def imbalance_of_draws(
     if not errors[worst] > limit:
         return []
     names = ["log density", "distance from the centre"]
-    names += [repr(density.flat.owners[worst - 2])] if worst > 1 else []
+    names += [repr(owners[worst - 2])] if worst > 1 else []
     reason = (
         f"the draws and the proposal's, weighted by the density, disagree about the mean "
         f"{names[min(worst, 2)]} by {errors[worst]:.3g} errors"
@@ -159,9 +159,9 @@ def imbalance_of_draws(
     return [Doubt("wrong_draws", reason)]
 
 
-def _seen(rows: np.ndarray, ratio: np.ndarray, proposal: Elliptical) -> np.ndarray:
+def _seen(rows: np.ndarray, ratio: np.ndarray, near: Elliptical) -> np.ndarray:
     """Log ratio, log of the squared distance, whitened coordinates, shape (n, d + 2)."""
-    whitened = np.linalg.solve(proposal.factor, (rows - proposal.centre).T).T
+    whitened = np.linalg.solve(near.factor, (rows - near.centre).T).T
     distance = np.log1p((whitened**2).sum(axis=1))
     # an infinite one has a term of zero
     return np.column_stack([np.where(np.isfinite(ratio), ratio, 0.0), distance, whitened])

@@ -104,9 +104,9 @@ class HAIS(BatchedStep):
 
     Notes
     -----
-    Statistics: ``log_weight`` of the proposal, ``accepted``, ``acceptance_rate``; ``log_ratio`` and
-    ``lp`` of the draw. The chain starts at its first trajectory of positive weight, whatever
-    ``initvals`` says; the few tuning draws of the default let it forget that one.
+    Statistics: ``log_weight`` of the proposal, ``accepted`` (0 or 1), ``acceptance_rate``;
+    ``log_ratio`` and ``lp`` of the draw. The chain starts at its first trajectory of positive
+    weight, whatever ``initvals`` says; the few tuning draws of the default let it forget that one.
 
     With JAX and ``cores > 1`` chains have processes of their own but compute in threads of the one
     that has compiled, so that none compiles again. The draws are the same in all cases.
@@ -140,8 +140,10 @@ class HAIS(BatchedStep):
         "acceptance_rate": ("Acc", "0.2f"),
     }
     stats_dtypes_shapes: ClassVar[dict[str, Any]] = {
-        **declared(np.float64, "log_weight", "acceptance_rate", "log_ratio", "model_logp"),
-        **declared(bool, "accepted", "tune"),
+        **declared(
+            np.float64, "log_weight", "acceptance_rate", "log_ratio", "model_logp", "accepted"
+        ),
+        **declared(bool, "tune"),
     }
 
     def __init__(
@@ -185,7 +187,7 @@ class HAIS(BatchedStep):
         return {
             "log_weight": log_weight,
             "acceptance_rate": acceptance_rate,
-            "accepted": accepted,
+            "accepted": float(accepted),
             "log_ratio": np.nan if self.held is None else float(self.held.log_ratio),
             "model_logp": np.nan if self.held is None else float(self.held.log_density),
         }

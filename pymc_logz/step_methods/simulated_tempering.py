@@ -104,7 +104,7 @@ class WalkSource(BlockSource):
                     position=now.state.position[0],
                     log_ratio=log_ratio,
                     model_logp=log_reference + log_ratio,
-                    accepted=np.array(accepted),
+                    accepted=np.array(float(accepted)),
                     acceptance_rate=np.array(trace().acceptance_rate.mean()),
                     walker_level=moved.level[1:],
                     walker_log_ratio=np.where(
@@ -167,7 +167,7 @@ class SimulatedTempering(BatchedStep):
     Notes
     -----
     Statistics: ``walker_level`` and ``walker_log_ratio`` of all walkers; ``beta``, ``log_prior``
-    and ``log_z_hat`` of the levels; ``accepted``, whether the draw is another particle;
+    and ``log_z_hat`` of the levels; ``accepted`` (0 or 1), whether the draw is another particle;
     ``acceptance_rate`` of the walkers' moves; ``log_ratio`` and ``lp`` of the draw.
 
     Chains in processes of their own, and data changed by ``pm.set_data``, are as with `HAIS`.
@@ -198,8 +198,8 @@ class SimulatedTempering(BatchedStep):
         "acceptance_rate": ("Acc", "0.2f"),
     }
     stats_dtypes_shapes: ClassVar[dict[str, Any]] = {
-        **declared(np.float64, "acceptance_rate", "log_ratio", "model_logp"),
-        **declared(bool, "accepted", "tune"),
+        **declared(np.float64, "acceptance_rate", "log_ratio", "model_logp", "accepted"),
+        **declared(bool, "tune"),
     }
 
     def __init__(

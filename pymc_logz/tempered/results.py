@@ -226,6 +226,14 @@ def tempered_draws_dataset(
     return with_units(dataset)
 
 
+def some_draws(subject: Subject, rows: np.ndarray) -> xr.Dataset:
+    """Group ``some_draws``: at most 64 of the rows (n, d), and their log density."""
+    rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), 64), dtype=int)][None]
+    # no variable, whose name a model might have
+    attrs = {"lp": np.add(*subject.block.densities(rows[0]))}
+    return dataset_of(subject.named(rows), **subject.labels, attrs=attrs)
+
+
 Measured = tuple[LogZCurve, xr.Dataset, TemperedDraws | None]
 
 

@@ -26,11 +26,17 @@ from pymc_logz.runners.running import state_of
 from pymc_logz.runners.temper import TemperBlock
 from pymc_logz.seeds import spawn_generators
 from pymc_logz.tempered.chains import Chains, Frozen, TemperJob, WalkedChains, chains_of, course_of
-from pymc_logz.tempered.results import Measured, measured, posterior_datasets, walker_doubts
+from pymc_logz.tempered.results import (
+    Measured,
+    measured,
+    posterior_datasets,
+    some_draws,
+    walker_doubts,
+)
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.tempered.warm_up import Rounds, climb, make_ladder, run_rounds
 from pymc_logz.trees.doubts import Doubt, agrees, doubted, noted, warn_of_doubts
-from pymc_logz.trees.kinds import TEMPERED, TEMPERED_SUMS
+from pymc_logz.trees.kinds import SOME_DRAWS, TEMPERED, TEMPERED_SUMS
 from pymc_logz.trees.layout import evidence_dataset, make_tree
 
 if TYPE_CHECKING:
@@ -248,6 +254,8 @@ def collect(
     if isinstance(chains, WalkedChains) and draws is not None:
         kind, groups = TEMPERED, posterior_datasets(call, subject, chains, draws)
         groups["posterior"].attrs |= {"weight_ess": curve.weight_ess, **cost}
+    elif subject.prepared is not None and len(rows := chains.at_the_end()):
+        groups[SOME_DRAWS] = some_draws(subject, rows)
     groups |= {"tempering": tempering, "evidence": evidence_dataset(estimates, attrs)}
     record = {**settings.record(), **subject.record, **attrs}
     return settings.running.noted(make_tree({**groups, **subject.data()}, record, kind))

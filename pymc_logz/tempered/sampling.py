@@ -39,7 +39,7 @@ def sample_tempered(
     kernel: Kernel | str | None = None,
     tune: int = 64,
     target_accept: float | None = None,
-    thin: int = 10,
+    thin: int | None = None,
     keep: str = "draws",
     executor: Any = None,
     checkpoint: str | os.PathLike | None = None,
@@ -101,11 +101,13 @@ def sample_tempered(
     target_accept
         As in `sample_hais`.
     thin
-        Every ``thin``-th draw of all levels is stored in ``tempered_posterior``.
+        Every ``thin``-th draw of all levels is stored in ``tempered_posterior``; None stores every
+        tenth.
     keep
         ``"draws"``, or ``"sums"``: of all iterations only the sums of the levels' probabilities,
         which log Z and its error by RTS are made of, so that memory does not grow with ``draws``.
-        Such a tree has no posterior and no draws for other estimators.
+        Such a tree has no posterior and no draws for other estimators, but a few by which its model
+        can be told.
     executor, checkpoint, time_limit, max_memory, check_reproducible, cores
         As in `sample_hais`; walkers move in portions that fit in ``max_memory``.
     reference

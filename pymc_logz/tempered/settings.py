@@ -27,7 +27,7 @@ class TemperedSettings(RunSettings):
     thin: int = 10
     keep: str = "draws"
 
-    OPTIONAL: ClassVar[tuple[str, ...]] = (*RunSettings.OPTIONAL, "update", "walkers")
+    OPTIONAL: ClassVar[tuple[str, ...]] = (*RunSettings.OPTIONAL, "update", "walkers", "thin")
     method: ClassVar[str] = "tempered"
     recorded: ClassVar[tuple[str, ...]] = (
         *RunSettings.recorded,
@@ -66,6 +66,8 @@ class TemperedSettings(RunSettings):
                 "exchange='swap' needs no correction of log Z; leave update out, or use "
                 "exchange='gibbs'"
             )
+        if self.keep == "sums":
+            unread["thin"] = "keep='sums' keeps no draws; leave thin out, or use keep='draws'"
         return unread
 
     def _check_prior(self, prior: np.ndarray) -> None:

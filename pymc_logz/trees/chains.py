@@ -106,7 +106,7 @@ def check_stored_density(
             most += 4.0 * noise + noise**2
     if not apart <= most:
         raise ValueError(
-            "the log density in sample_stats['lp'] is not the model's: at the same draws they "
+            "the log density that was stored with the draws ('lp') is not the model's: there they "
             f"differ by {apart:.3g} nats. The posterior is of another model, the "
             "priors or data have changed since, or a variable was transformed afterwards (Bambi "
             "moves the intercept unless center_predictors=False)"

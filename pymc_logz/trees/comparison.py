@@ -350,4 +350,6 @@ def _sorted_data(tree: xr.DataTree) -> list[np.ndarray]:
     if "observed_data" not in tree.children:
         return []
     arrays = [np.asarray(array) for array in tree["observed_data"].to_dataset().data_vars.values()]
+    # numbers of any type in one order, in which the two zeros are the same
+    arrays = [one.astype(float) + 0.0 if one.dtype.kind in "biuf" else one for one in arrays]
     return sorted(arrays, key=lambda array: (array.shape, array.tobytes()))

@@ -78,9 +78,12 @@ STEP_STATISTICS = {
 }
 """Statistics by which a run of ``pm.sample`` tells its step method: each set is declared by one."""
 
+SOME_DRAWS = "some_draws"
+"""Group of a few draws (``lp``: their log density), by which the model of sums can be told."""
 OWN_GROUPS = {
     "weighted_posterior",
     "tempered_posterior",
+    SOME_DRAWS,
     "annealing",
     "reverse_annealing",
     "tempering",

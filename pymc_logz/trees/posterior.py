@@ -24,7 +24,7 @@ from pymc_logz.models.prior import PriorDraws
 from pymc_logz.paths.elliptical import check_enough
 from pymc_logz.trees.chains import MIN_DRAWS_PER_CHAIN, check_chains, check_stored_density
 from pymc_logz.trees.doubts import Doubt, doubts_of_tree, warn_of_doubts
-from pymc_logz.trees.kinds import EXACT, KINDS, ROWS, kind_of
+from pymc_logz.trees.kinds import EXACT, KINDS, ROWS, SOME_DRAWS, kind_of
 from pymc_logz.trees.layout import SAMPLES, with_dims
 
 if TYPE_CHECKING:
@@ -148,6 +148,11 @@ def check_same_model(
     kind, flat = kind_of(tree), flatten_model(model, integers=True)
     check_data(tree, flat)
     of_others = KINDS[kind].material == ROWS
+    if SOME_DRAWS in tree.children:
+        some = tree[SOME_DRAWS].to_dataset()
+        stats = xr.Dataset({"lp": (SAMPLES, np.reshape(some.attrs["lp"], (1, -1)))})
+        parts = {"posterior": some, "sample_stats": stats}
+        tree = tree.assign({name: xr.DataTree(part) for name, part in parts.items()})
     if "posterior" not in tree.children or (flat.sites and of_others):
         return
     posterior = checked_variables(tree["posterior"].to_dataset(), model)

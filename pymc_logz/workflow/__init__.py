@@ -1,6 +1,8 @@
 """How log Z and Bayes factors change with the parameters of the prior, without another run."""
 
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -10,10 +12,10 @@ import xarray as xr
 from pytensor.graph.traversal import ancestors
 
 from pymc_logz.checks.missed_modes import is_large, larger, walked_log_z
-from pymc_logz.errors import STATUS_SENTENCES, warn
+from pymc_logz.errors import STATUS_SENTENCES, EvidenceWarning, ModelError, warn
 from pymc_logz.estimators import LogZEstimate, reweighted_log_z
 from pymc_logz.models.context import check_no_model, model_from, written_as
-from pymc_logz.models.data_inputs import data_variable, own_data
+from pymc_logz.models.data_inputs import check_order, data_variable, own_data
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.flat import FlatModel, flatten_model, unconstrain
 from pymc_logz.models.prior import PriorDraws
@@ -72,7 +74,7 @@ def evidence_sensitivity(
     ------
     ValueError
         If a name is no ``pm.Data`` of the model or has no influence on it, values have another
-        shape, or the draws are not of this model as it is.
+        shape or make no prior, or the draws are not of this model as it is.
 
     Warns
     -----
@@ -87,7 +89,7 @@ def evidence_sensitivity(
     Notes
     -----
     Draws keep their positions in the unconstrained space, so that a bound of a prior may change
-    too.
+    too. A prior that a transform restricts is renormalised under each alternative.
 
     References
     ----------
@@ -131,15 +133,17 @@ def evidence_sensitivity(
     check_possible(target if log_weight is None else target[np.isfinite(log_weight)])
     if log_weight is None:
         check_stored_density(idata, target, flat.log_turns(rows))
-    modes = _modes_under(model, density, values)
+    prior = _PriorUnder(model, values)
+    modes = _modes_under(prior, density)
     changes, found, notes = [], list[LogZEstimate](), list(doubts)
     n_alternatives = len(next(iter(values.values())))
     with progress_bar(progressbar):
         report = report_count("Alternatives", n_alternatives)
         for i in range(n_alternatives):
             data = {name: array[i] for name, array in values.items()}
+            of_prior = prior.change_of_log_mass(data)
             changes.append(log_joint(data) - target)
-            one = reweighted_log_z(changes[-1], log_weight)
+            one = reweighted_log_z(changes[-1], log_weight).less(*of_prior)
             mcse = float(np.hypot(one.mcse, float(base["mcse"])))
             whole = replace(one, log_z=one.log_z + float(base["log_z"]), mcse=mcse)
             own = modes(data, whole) if one.usable and not doubts else []
@@ -189,12 +193,15 @@ def _checked_values(model: "pm.Model", alternatives: Mapping[str, Any]) -> dict[
                 f"alternatives[{name!r}] has shape {array.shape}; A values of data of shape "
                 f"{own.shape} make (A, {', '.join(map(str, own.shape))})"
             )
+        check_order(model, name, given, f"alternatives[{name!r}]", "alternatives")
         if not np.array_equal(array.astype(own.dtype), array) and own.dtype.kind in "iub":
             raise ValueError(
                 f"alternatives[{name!r}] has values that are not whole, but pm.Data({name!r}) "
                 f"holds {own.dtype}; make it floating point in the model"
             )
-        values[name] = array.astype(float)
+        if np.isnan(array := array.astype(float)).any():
+            raise ValueError(f"alternatives[{name!r}] has NaN")
+        values[name] = array
     if len({len(array) for array in values.values()}) > 1:
         lengths = {name: len(array) for name, array in values.items()}
         raise ValueError(f"alternatives have {lengths} values; give each name as many")
@@ -220,31 +227,65 @@ def _draws(
     return posterior.rows, None, list(posterior.doubts)
 
 
+class _PriorUnder:
+    """The prior of a model with other data in place of its own."""
+
+    def __init__(self, model: "pm.Model", names: Collection[str]) -> None:
+        self.model, self.own = model, PriorDraws(model, needed=False)
+        self.places = {name: data_variable(model, name) for name in names}
+        in_containers = all(hasattr(place, "set_value") for place in self.places.values())
+        self.is_known = in_containers and self.own.obstacle is None
+        self._log_mass, self._mass_error = self.own.log_mass()
+        if not in_containers and self._log_mass != 0.0:
+            raise ValueError(
+                f"alternatives={sorted(names)} are constants of a model whose transforms restrict "
+                "the prior, so that what is left of it under other values is not known; give the "
+                "model before its data were frozen"
+            )
+
+    @contextmanager
+    def _holding(self, data: Data) -> Iterator[None]:
+        before = {name: place.get_value() for name, place in self.places.items()}
+        try:
+            for name, place in self.places.items():
+                place.set_value(np.asarray(data[name], dtype=before[name].dtype))
+            yield
+        finally:
+            for name, place in self.places.items():
+                place.set_value(before[name])
+
+    def draws(self, data: Data, rng: np.random.Generator, n: int) -> np.ndarray:
+        """N of its rows."""
+        with self._holding(data):
+            return self.own(rng, n)
+
+    def change_of_log_mass(self, data: Data) -> tuple[float, float]:
+        """What `PriorDraws.log_mass` gains by it, and its error; a ValueError if it is no prior."""
+        if not self.is_known:
+            return 0.0, 0.0
+        try:
+            with self._holding(data), warnings.catch_warnings():
+                warnings.simplefilter("ignore", EvidenceWarning)  # of how much is left
+                log_mass, error = PriorDraws(self.model).log_mass()
+        except (ValueError, ModelError) as reason:
+            given = {name: data[name].tolist() for name in self.places}
+            raise ValueError(
+                f"there is no prior with {given}, an alternative: {reason}"
+            ) from reason
+        return log_mass - self._log_mass, float(np.hypot(error, self._mass_error))
+
+
 def _modes_under(
-    model: "pm.Model", density: RowDensity, values: Data
+    prior: _PriorUnder, density: RowDensity
 ) -> Callable[[Data, LogZEstimate], list[Doubt]]:
     """What looks for modes under other data that no row is in, though weights may be even."""
-    places = {name: data_variable(model, name) for name in values}
-    prior = PriorDraws(model, needed=False)
-    in_containers = all(hasattr(place, "set_value") for place in places.values())
-    is_cheap = not density.flat.sites and not is_large(density.flat)
-    can_check = in_containers and prior.obstacle is None and is_cheap
-
-    def under(data: Data, rng: np.random.Generator, n: int) -> np.ndarray:
-        before = {name: place.get_value() for name, place in places.items()}
-        try:
-            for name, place in places.items():
-                place.set_value(np.asarray(data[name], dtype=before[name].dtype))
-            return prior(rng, n)
-        finally:
-            for name, place in places.items():
-                place.set_value(before[name])
+    can_check = prior.is_known and not density.flat.sites and not is_large(density.flat)
 
     def look(data: Data, estimate: LogZEstimate) -> list[Doubt]:
         if not can_check:
             return []
         densities, rng = partial(density, data=_one_vector(data)), np.random.default_rng(0)
-        found = walked_log_z(densities, partial(under, data), rng)
+        found = walked_log_z(densities, partial(prior.draws, data), rng)
         return larger(found, estimate) if found else []
 
     return look

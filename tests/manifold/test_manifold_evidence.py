@@ -287,10 +287,49 @@ def test_draws_of_another_model_are_refused():
         lz.bridge_sampling(tree, model)
     with pytest.raises(ValueError, match="draws=1"):
         lz.bridge_sampling(tree, model, draws=1)
+    for name, value in {"method": "normal", "cross_check": "normal", "repetitions": 2}.items():
+        with pytest.raises(ValueError, match=rf"\['{name}'\] do not apply"):
+            lz.bridge_sampling(tree, model, **{name: value})
     with pm.Model() as plain:
         pm.Normal("x", pm.Normal("mean"), observed=1.0)
     with pytest.raises(ModelError, match="no exact observation"):
         make_constrained_model(plain)
+
+
+def sum_of_inputs(spread: float = 1.0, noise: float = 0.5) -> pm.Model:
+    """Four inputs whose sum is observed, and the difference of two of them with noise."""
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, spread, shape=4)
+        ExactObservation("y", x.sum(), 2.0)
+        pm.Normal("z", x[0] - x[1], noise, observed=3.0)
+    return model
+
+
+def test_draws_of_another_density_on_the_set_are_refused():
+    """Would catch 8 to 30 errors with status ok: another prior, or another likelihood."""
+    with sum_of_inputs() as model:
+        step = lz.ConstrainedHMC(scale=[0.5, 1.0, 1.0, 2.0])  # lp must not depend on these
+        tree = pm.sample(250, tune=200, chains=4, cores=1, step=step, random_seed=1, quiet=True)
+    entry = lz.bridge_sampling(tree, model, random_seed=1)["evidence"].isel(estimator=0)
+    assert entry["status"].item() == "ok"
+    exact = stats.norm.logpdf(2.0, 0, 2.0) + stats.norm.logpdf(3.0, 0, np.sqrt(2.25))
+    assert abs(entry["log_z"].item() - exact) < 4 * entry["mcse"].item()
+    for other in (sum_of_inputs(spread=1.3), sum_of_inputs(noise=0.3)):
+        with pytest.raises(ValueError, match=r"is not the model's"):
+            lz.bridge_sampling(tree, other, random_seed=1)
+
+
+@pytest.mark.filterwarnings("ignore::pymc_logz.EvidenceWarning")
+def test_draws_without_a_stored_density_are_never_ok_under_another_model():
+    """Would catch the same where `lp` was not kept."""
+    draws = circle_draws(make_rng("of another prior"), 2400).reshape(4, 600, 2)
+    tree = az.from_dict({"posterior": {"u": draws}})
+    for centre, statuses in ((0.0, {"ok"}), (0.3, {"wrong_draws", "missed_mode"})):
+        with pm.Model() as model:
+            u = pm.Normal("u", [centre, 0.0], shape=2)
+            ExactObservation("y", (u**2).sum(), 3.0)
+        group = lz.bridge_sampling(tree, model, random_seed=1)["evidence"]
+        assert group["status"].item() in statuses
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from support.checks import check_means
 from support.level_sets import nearly_singular, parabola, two_branches
 from support.step_chains import QUIET, assert_state_round_trip, batch_means, same, walk
 
+import pymc_logz as lz
 from pymc_logz.manifold import step_method as module
 from pymc_logz.manifold.generator_form import ExactObservation
 from pymc_logz.manifold.step_method import ConstrainedHMC
@@ -258,3 +259,11 @@ def test_it_moves_the_whole_model_alone():
     point, _ = step.step(model.initial_point(0))
     with pytest.raises(RuntimeError, match="another step method moved 'v'"):
         step.step({**point, "v": point["v"] + 1.0})
+
+
+def test_discrete_variables_are_refused_with_what_helps() -> None:
+    """Would catch remedies that refuse exact observations."""
+    with pm.Model():
+        lz.ExactObservation("y", pm.Normal("a") + pm.Poisson("k", 3), observed=2.0)
+        with pytest.raises(lz.DiscreteVariableError, match="relax"):
+            lz.ConstrainedHMC()

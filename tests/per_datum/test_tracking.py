@@ -307,3 +307,17 @@ def test_data_of_a_prior_are_refused() -> None:
         pm.Normal("y", mu, 1, observed=0.3)
     with pytest.raises(ModelError, match="enters the prior"):
         lz.LogZTracker(model, **SMALL)
+
+
+def test_data_with_labels_are_not_read_by_position() -> None:
+    """Would catch entries that are put in each other's place."""
+    with pm.Model(coords={"k": ["p", "q"]}) as model:
+        w = pm.Data("w", np.zeros(2), dims="k")
+        v = pm.Normal("v", 0, 1, dims="k")
+        pm.Potential("energy", (w * v).sum())
+    settings = {"walkers": 16, "betas": 3, "tune": 8, "random_seed": 1, "progressbar": False}
+    tracker = lz.LogZTracker(model, **settings)
+    value = xr.DataArray([0.1, 0.0], dims="k", coords={"k": ["p", "q"]})
+    tracker.update({"w": value})
+    with pytest.raises(ValueError, match=r"data\['w'\] has other labels along 'k'"):
+        tracker.update({"w": value[::-1]})

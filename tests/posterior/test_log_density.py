@@ -128,3 +128,23 @@ def test_a_table_of_both_kinds_of_models_is_one_loop(
         assert abs(group.attrs["mean_log_density"] - log_p.mean()) < 4 * group.attrs["mean_mcse"]
         standard_error = log_p.std(ddof=1) / np.sqrt(20)
         assert group.attrs["mean_standard_error"] == pytest.approx(standard_error, rel=0.1)
+
+
+def test_labels_are_not_read_by_position() -> None:
+    """Would catch 42 nats with status ok: entries of a point, or of data, in another order."""
+    with pm.Model(coords={"k": ["p", "q"]}) as model:
+        width = pm.Data("width", [1.0, 2.0], dims="k")
+        b = pm.Normal("b", 0, width, dims="k")
+        pm.Normal("y", b, 1, observed=[0.5, 4.0], dims="k")
+    tree = lz.sample_hais(128, model=model, random_seed=1, progressbar=False)
+    values = xr.DataArray([[1.0, 2.0], [1.5, 2.5]], dims=("row", "k"), coords={"k": ["p", "q"]})
+    assert lz.log_density(tree, model, values)["evidence"].sizes["row"] == 2
+    assert lz.evidence_sensitivity(tree, model, {"width": values})["sensitivity"].sizes
+    for wrong, message in (
+        (values.isel(k=[1, 0]), "other labels along 'k'"),
+        (values.transpose(), "first and the others in that order"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            lz.log_density(tree, model, wrong)
+        with pytest.raises(ValueError, match=message):
+            lz.evidence_sensitivity(tree, model, {"width": wrong})

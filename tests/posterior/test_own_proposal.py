@@ -301,3 +301,29 @@ def test_a_proposal_model_of_other_variables(model: pm.Model) -> None:
         pm.Normal("rate")
     with pytest.raises(ValueError, match="must be the same"):
         lz.importance_sampling(other, model)
+
+
+@pytest.mark.parametrize("order", [("chain", "draw"), ("draw", "chain")])
+def test_log_densities_with_labels_go_to_their_draws(order: tuple[str, str]) -> None:
+    """Would catch a log density that is paired with other draws than it is of."""
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("x", 0, 1), 1, observed=1.0)
+    rng = np.random.default_rng(1)
+    draws = xr.Dataset(
+        {"x": (("chain", "draw"), rng.normal(0.5, 0.8, size=(4, 500)))},
+        coords={"chain": range(4), "draw": range(500)},
+    )
+    log_q = xr.apply_ufunc(stats.norm(0.5, 0.8).logpdf, draws["x"])
+    shuffled = log_q.isel(draw=rng.permutation(500), chain=[2, 0, 3, 1]).transpose(*order)
+    given, again = (
+        lz.importance_sampling((draws, one), model, random_seed=1)["evidence"]["log_z"].item()
+        for one in (log_q, shuffled)
+    )
+    assert given == again
+
+
+def test_a_number_of_draws_that_are_given_is_refused(normal: pm.Model) -> None:
+    """Would catch an argument without effect."""
+    pair = {"x": np.zeros(100)}, np.zeros(100)
+    with pytest.raises(ValueError, match="draws=50 has no effect"):
+        lz.importance_sampling(pair, normal, 50)

@@ -13,7 +13,7 @@ from rich.progress import Progress
 from support.step_chains import FAST, QUIET, same, skewed_model
 
 from pymc_logz.kernels import Hamiltonian
-from pymc_logz.step_methods import HAIS, PartialMomentumHMC
+from pymc_logz.step_methods import HAIS, PartialMomentumHMC, SimulatedTempering
 
 FIXED = Hamiltonian(step_size=0.5, scale=1.0)
 """Settings that need no pilot: these tests are about PyMC, not about the posterior."""
@@ -135,3 +135,12 @@ def test_compile_kwargs_reach_the_compiler(cls: type[BlockedStep]) -> None:
     """Would catch a step method that compiles as it likes."""
     with skewed_model(), pytest.raises(Exception, match="no-such-mode"):
         cls(compile_kwargs={"mode": "no-such-mode"})
+
+
+@pytest.mark.parametrize("cls", [HAIS, SimulatedTempering])
+def test_another_step_method_for_the_same_variables(cls: type[BlockedStep]) -> None:
+    """Catches PyMC's error about types of the statistic `accepted`, in place of the reason."""
+    with pm.Model():
+        pm.Normal("y", pm.Normal("x"), 1, observed=1.0)
+        with pytest.raises(RuntimeError, match="another step method moved 'x'"):
+            pm.sample(20, tune=5, chains=1, cores=1, step=[cls(), pm.Metropolis()], quiet=True)

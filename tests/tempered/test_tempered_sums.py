@@ -94,6 +94,8 @@ def test_what_sums_cannot_do_is_told() -> None:
         of_bits(64, "sums", exchange="swap")
     with pytest.raises(ValueError, match="keep='log_z' must be one of"):
         of_bits(64, "log_z")
+    with pytest.raises(ValueError, match=r"thin=5 has no effect.*keep='draws'"):
+        of_bits(64, "sums", thin=5)
 
 
 def test_one_walker_and_an_odd_number_of_draws() -> None:

@@ -211,6 +211,16 @@ def test_the_table_says_whose_data_are_others() -> None:
         assert set(table["status"]) == {"other data"}, "nobody knows whose data are the right ones"
 
 
+def test_the_same_data_as_other_numbers() -> None:
+    """Catches `other data` between counts and the same numbers as floats, sorted by raw bytes."""
+    counts, numbers = made(-10.0), made(-11.0)
+    for tree, kind in ((counts, np.int64), (numbers, np.float64)):
+        data = {name: ("i", np.array(one, kind)) for name, one in (("a", [1, 2]), ("b", [3, 4]))}
+        tree["observed_data"] = xr.DataTree(xr.Dataset(data))
+    table = lz.compare_evidence({"counts": counts, "numbers": numbers})
+    assert set(table["status"]) == {"ok"}
+
+
 def test_data_inside_a_potential_cannot_be_compared() -> None:
     """Would catch a claim that data differ where one model does not tell its data."""
     potential = made(-12.0)

@@ -74,6 +74,9 @@ MADE: dict[str, Callable[[], xr.DataTree]] = {
     kinds.TEMPERED: lambda: lz.sample_tempered(
         40, 2, model=models.normal_normal(), walkers=8, cores=1, **SMALL, **QUIET
     ),
+    kinds.TEMPERED_SUMS: lambda: lz.sample_tempered(
+        40, 2, model=models.normal_normal(), walkers=8, cores=1, keep="sums", **SMALL, **QUIET
+    ),
     kinds.TRACKED: lambda: tracked().tree,
     kinds.TRACKED_MOMENT: lambda: tracked().update({"centre": np.float64(0.6)}),
     kinds.BRIDGED: lambda: lz.bridge_sampling(posterior(), student().model, random_seed=1),
@@ -83,6 +86,7 @@ GROUPS = {
     kinds.HAIS_BOTH: {"weighted_posterior", "annealing", "reverse_annealing"},
     kinds.PER_DATUM: {"annealing"},
     kinds.TEMPERED: {"tempered_posterior", "tempering"},
+    kinds.TEMPERED_SUMS: {"some_draws", "tempering"},
     kinds.TRACKED: {"tracking"},
     kinds.TRACKED_MOMENT: {"tempered_posterior"},
     kinds.BRIDGED: set(),

@@ -49,6 +49,24 @@ def test_a_run_of_another_density_is_refused(method: str) -> None:
             lz.log_density(tree, other, np.array([0.8]))
 
 
+@pytest.mark.filterwarnings("ignore:all walkers together")
+def test_sums_of_a_run_of_another_prior_are_refused() -> None:
+    """Would catch 3 nats with status ok: of a run without draws any model of its data was taken."""
+
+    def of_width(width: float) -> pm.Model:
+        with pm.Model() as model:
+            pm.Normal("y", pm.Normal("lp", 0, width), 1, observed=[1.0, 2.0, 0.5])
+        return model
+
+    tree = lz.sample_tempered(60, model=of_width(2.0), walkers=16, betas=4, keep="sums", **SETTINGS)
+    assert "posterior" not in tree.children
+    assert lz.evidence(tree, of_width(2.0), random_seed=1)["evidence"]["status"][0] == "ok"
+    for call in (lz.evidence, lambda *of: lz.log_density(*of, np.array([0.8]))):
+        call(tree, of_width(2.0))
+        with pytest.raises(ValueError, match=r"is not the model's.*differ by"):
+            call(tree, of_width(50.0))
+
+
 def test_a_sum_over_another_density_is_refused() -> None:
     """Would catch a model of discrete variables alone whose table has changed."""
 

@@ -125,6 +125,23 @@ def test_a_bound_may_move() -> None:
     check_curve(found["sensitivity"].to_dataset(), np.array([log_z(u) for u in (0.8, 1.3, 2.0)]))
 
 
+@pytest.mark.filterwarnings("ignore:the transforms take only")
+def test_what_a_transform_leaves_of_the_prior_changes_with_it() -> None:
+    """Would catch 0.4 to 1.2 nats with status ok: the share of the prior that is in order."""
+    with pm.Model() as model:
+        centre, order = pm.Data("centre", [0.0, 1.0]), pm.distributions.transforms.ordered
+        mu = pm.Normal("mu", centre, 1, shape=2, transform=order, initval=[0.0, 1.0])
+        pm.Normal("y", mu, 1, observed=[0.2, 0.9])
+    values = np.array([[0.0, 1.0], [0.0, 0.0], [1.0, 0.0]])
+    run = models.quick(model, draws=1024)
+    group = lz.evidence_sensitivity(run, model, {"centre": values})["sensitivity"].to_dataset()
+    exact = norm(values, np.sqrt(2)).logpdf([0.2, 0.9]).sum(axis=1)
+    apart = np.diff(values)[:, 0]
+    exact += norm.logcdf((apart + 0.7) / 2) - norm.logcdf(apart / np.sqrt(2))
+    check_curve(group, exact)
+    np.testing.assert_array_equal(model["centre"].get_value(), [0.0, 1.0])
+
+
 def test_alternatives_out_of_reach_have_no_number(tree: xr.DataTree, model: pm.Model) -> None:
     """Would catch an extrapolation with a straight face."""
     with pytest.warns(lz.EvidenceWarning, match="2 of 3 alternatives: Hardly any draw is in"):
@@ -144,6 +161,8 @@ REFUSED = {
     "shape": ({"width": [[1.0]]}, "has shape"),
     "lengths": ({"width": [1.0], "centre": [0.0, 1.0]}, "as many"),
     "unused": ({"unused": [2.0]}, "change nothing"),
+    "no scale": ({"width": [1.0, -3.0]}, r"no prior with {'width': -3.0}"),
+    "NaN": ({"centre": [np.nan]}, "has NaN"),
 }
 
 
