@@ -39,20 +39,21 @@ class RowDensity:
         self.n_nan = self.n_evaluated = 0
         key = ("row density", few_calls, settings_key(compile_kwargs))
         made = flat.kept.get(key, lambda: _compiled_rows(flat, compile_kwargs, few_calls))
-        self.compiled, self.batching = made
+        self.compiled, self.batching, self.rows_per_call = made
 
     def __call__(
         self, rows: np.ndarray, data: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Log prior and log ratio of rows (n, d), shape (n,) each; for data (D,) if given."""
-        own = () if data is None else (np.tile(data, (ROWS_PER_CALL, 1)).astype(float),)
+        n = self.rows_per_call
+        own = () if data is None else (np.tile(data, (n, 1)).astype(float),)
         constant = (*own, *self.flat.values)
         log_prior, log_ratio = np.empty((2, len(rows)))
-        for start in range(0, len(rows), ROWS_PER_CALL):
-            part = rows[start : start + ROWS_PER_CALL]
-            padded = np.resize(part, (ROWS_PER_CALL, rows.shape[1])).astype(float)
+        for start in range(0, len(rows), n):
+            part = rows[start : start + n]
+            padded = np.resize(part, (n, rows.shape[1])).astype(float)
             values = self.compiled.call(padded, *constant)
-            self.n_evaluated += ROWS_PER_CALL
+            self.n_evaluated += n
             stop = start + len(part)
             log_prior[start:stop], log_ratio[start:stop] = (
                 np.asarray(value)[: len(part)] for value in values
@@ -70,17 +71,14 @@ class RowDensity:
 
 def _compiled_rows(
     flat: FlatModel, compile_kwargs: Mapping[str, Any] | None, few_calls: bool
-) -> tuple[Compiled, str]:
-    """The densities of rows as a function, and how the rows are batched."""
+) -> tuple[Compiled, str, int]:
+    """The densities of rows as a function, how the rows are batched, and how many there are."""
     path = model_path(flat, no_draws).without_gradients()
+    n = path.rows_within_caches(ROWS_PER_CALL)
     # of what each row brings: its values, and its data if it has any. A fixed number of rows, so
     # that backends compile one shape only
     widths = [flat.n_dims, *([] if flat.data is None else [flat.data.type.shape[0]])]
-    shapes = [(ROWS_PER_CALL, width) for width in widths]
-
-    # of much data NumPy would have all arrays in memory, some thirty of them
-    n_bytes = path.bytes_of_data + sum(value.nbytes for value in path.values)
-    few_calls &= 32 * ROWS_PER_CALL * n_bytes < 2**28
+    shapes = [(n, width) for width in widths]
 
     def graph(path: AnnealingPath) -> tuple[list[Variable], list[Variable]]:
         rows, *data = (pt.matrix(dtype="float64", shape=shape) for shape in shapes)
@@ -92,9 +90,9 @@ def _compiled_rows(
         compile_kwargs,
         [*map(np.zeros, shapes), *path.values],
         (lambda: graph(replace(path, how="row"))) if path.may_turn else None,
-        few_calls=few_calls,
+        few_calls=few_calls and n == ROWS_PER_CALL,
     )
-    return compiled, "row" if compiled.is_alternative else path.batching
+    return compiled, "row" if compiled.is_alternative else path.batching, n
 
 
 def lacks_gradient(flat: FlatModel, columns: tuple[int, ...] | None = None) -> str | None:

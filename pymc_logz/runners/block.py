@@ -92,13 +92,9 @@ class Block(MovesOfRows):
 
     def within_caches(self) -> "Block":
         """The same moves, of fewer rows together where the model has much data."""
-        # with more at a time arrays leave the processor's caches, and a row of 10,000 to a million
-        # data takes 2 to 4 times as long
-        most = 2**28
-        # counting costs a tenth of a second; a row computes some twenty arrays as long as the data
-        if self.row_data or 32 * self.n_rows * self.given_path.bytes_of_data < most:
+        if self.row_data:
             return self
-        most_rows = max(2, most // self.given_path.bytes_of_a_row())
+        most_rows = self.given_path.rows_within_caches(self.n_rows)
         few_enough = most_rows >= self._together(self.n_rows)
         return self if few_enough else self.changed(most_rows=most_rows)
 

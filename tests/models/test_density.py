@@ -58,7 +58,7 @@ def test_a_row_without_density_leaves_the_others_theirs(
         assert together[i] == pytest.approx(float(logp(named_values(flat, rows[i]))))
 
 
-@pytest.mark.parametrize(("n_data", "backend"), [(5, "numpy"), (3000, "jax")])
+@pytest.mark.parametrize(("n_data", "backend"), [(5, "numpy"), (20_000, "jax")])
 def test_a_few_calls_of_a_small_model_compile_nothing(n_data: int, backend: str) -> None:
     """Would catch a second estimate that XLA compiles for four calls, or NumPy's gigabytes."""
     pytest.importorskip("jax")
@@ -69,3 +69,20 @@ def test_a_few_calls_of_a_small_model_compile_nothing(n_data: int, backend: str)
     few = RowDensity(flat, few_calls=True)
     assert few.compiled.backend == backend
     np.testing.assert_allclose(few(rows), RowDensity(flat)(rows), rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
+@pytest.mark.parametrize("as_data", [False, True])
+def test_fewer_rows_together_where_there_is_much_data(as_data: bool) -> None:
+    """Catches 512 rows of a million data at a time, which took 5 GB."""
+    y = make_rng("much data").normal(size=20_000)
+    with pm.Model() as model:
+        mean = pm.Normal("mean")
+        pm.Normal("y", mean, 1, observed=pm.Data("data", y) if as_data else y)
+    density = RowDensity(flatten_model(model))
+    assert 2 <= density.rows_per_call < ROWS_PER_CALL
+    rows = np.linspace(-0.1, 0.1, 2 * density.rows_per_call + 1)[:, None]
+    log_prior, log_ratio = density(rows)
+    wanted = -0.5 * (rows**2).ravel() - 0.5 * ((y - rows) ** 2).sum(axis=1)
+    found = log_prior + log_ratio
+    np.testing.assert_allclose(found - found[0], wanted - wanted[0], atol=1e-7)
