@@ -13,13 +13,7 @@ from pymc.distributions.transforms import ordered
 from support import pymc_models as models
 from support.checks import assert_detects, check_coverage, make_rng
 
-from pymc_logz import (
-    EvidenceWarning,
-    ImproperPriorError,
-    ModelError,
-    bridge_sampling,
-    energies,
-)
+from pymc_logz import EvidenceWarning, ImproperPriorError, ModelError, bridge_sampling, energies
 from pymc_logz.energies import Energy
 from pymc_logz.estimators import LogZEstimate
 from pymc_logz.models.density import RowDensity
