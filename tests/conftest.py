@@ -43,6 +43,13 @@ def c_compiler() -> Iterator[None]:
 
 
 @pytest.fixture
+def no_look_from_prior(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs end without the look from the prior for modes that they lack, which takes seconds."""
+    for run in ("hais.run", "tempered.run", "posterior.bridging"):
+        monkeypatch.setattr(f"pymc_logz.{run}.found_from_prior", lambda *_: [])
+
+
+@pytest.fixture
 def rng(request: pytest.FixtureRequest) -> np.random.Generator:
     """Generator of one test: a function of the suite's seed and the test's own name."""
     return make_rng(request.node.name)

@@ -203,6 +203,7 @@ def test_more_rows_are_added_and_none_run_again(
     assert json.loads(further.attrs["settings"])["more"] == [192, 8]
 
 
+@pytest.mark.usefixtures("no_look_from_prior")
 def test_walkers_walk_on(tmp_path: Path) -> None:
     """Would catch walkers that start anew, or draws that are lost between the two parts."""
     path = tmp_path / "run.ckpt"

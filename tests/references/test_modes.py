@@ -75,10 +75,11 @@ def test_a_wide_mode_beside_a_needle() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::pymc_logz.errors.EvidenceWarning")
-def test_a_mode_is_not_lost_by_default() -> None:
+@pytest.mark.parametrize("seeds", [[1], pytest.param([0, 2, 3], marks=pytest.mark.slow)])
+def test_a_mode_is_not_lost_by_default(seeds: list[int]) -> None:
     """Catches default runs without a narrow mode: by 128 rows 4 of 12 were 0.2 nats too low, ok."""
     model = two_modes()
-    for seed in range(4):
+    for seed in seeds:
         tree = lz.sample_hais(model=model, random_seed=seed, progressbar=False)
         entry = tree["evidence"].to_dataset().isel(estimator=0)
         assert abs(float(entry["log_z"])) < 4 * float(entry["mcse"]) < 0.2

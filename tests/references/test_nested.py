@@ -9,9 +9,9 @@ import pytensor.tensor as pt
 import pytest
 from scipy import optimize, stats
 from scipy.special import logsumexp
+from support import pymc_models
 from support.checks import make_rng
 from support.flat_rows import named_values
-from support.pymc_models import counts
 
 import pymc_logz as lz
 from pymc_logz.hais.settings import HaisSettings
@@ -68,6 +68,9 @@ def counts_log_z(n: int = 40) -> float:
     terms = often @ np.log(each) + stats.norm.logpdf(a, 0, 2) + stats.halfnorm.logpdf(np.exp(b)) + b
     steps = (means[1] - means[0]) * (logs[1] - logs[0])
     return float(logsumexp(terms) + np.log(steps))
+
+
+counts = cache(pymc_models.counts)
 
 
 def two_modes() -> pm.Model:

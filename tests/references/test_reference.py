@@ -22,6 +22,7 @@ CASES = {
 }
 
 
+@pytest.mark.usefixtures("no_look_from_prior")
 @pytest.mark.parametrize("case", CASES)
 def test_log_z_does_not_depend_on_the_reference(case: str) -> None:
     """Would catch a reference whose density is not normalised, or not taken off the target's.

@@ -54,8 +54,9 @@ def small_run(model: pm.Model | None = None, **kwargs: Any) -> xr.DataTree:
 
 @pytest.fixture(scope="module", autouse=True)
 def _compile_once() -> Iterator[None]:
-    """One compilation for all runs of ``MODEL`` with one kernel."""
-    with compiled_once(MODEL):
+    """One compilation for all runs of ``MODEL`` with one kernel, and no look from the prior."""
+    with compiled_once(MODEL), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runs, "found_from_prior", lambda *_: [])  # its seconds are no part of a run
         yield
 
 
@@ -222,7 +223,6 @@ def test_model_from_the_context_without_a_pilot(
     """Would catch `model=None` that fails, a progress bar that does, a pilot with nothing to do."""
 
     monkeypatch.setattr(frozen, "run_pilot", None)
-    monkeypatch.setattr(runs, "found_from_prior", lambda *_: [])  # which looks once it is over
     with models.normal_normal():
         tree = lz.sample_tempered(**{**SMALL, "chains": 3, "random_seed": 1})
     xr.testing.assert_equal(tree["posterior"], small["posterior"])
