@@ -1,6 +1,7 @@
 """Many chains at once: exact posteriors, the tuning rule, what nested R-hat sees, and the door."""
 
 import re
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -19,6 +20,8 @@ _factor = make_rng("tutorial").standard_normal((D, D))
 LIKELIHOOD = _factor @ _factor.T + 0.5 * np.eye(D)
 SEEN = np.array([3.0, -1.0, 0.5, 8.0, -4.0])
 PRIOR_SD = 10.0
+QUICK: dict[str, Any] = {"progressbar": False, "compile_kwargs": {"mode": "FAST_COMPILE"}}
+"""For models of which each is run once: compiling them takes longer than their run."""
 COVARIANCE = np.linalg.inv(np.linalg.inv(LIKELIHOOD) + np.eye(D) / PRIOR_SD**2)
 MEAN = COVARIANCE @ np.linalg.solve(LIKELIHOOD, SEEN)
 
@@ -156,7 +159,7 @@ def test_chains_that_do_not_mix_are_told() -> None:
         x = pm.Normal("x", 0, 10)
         pm.Potential("modes", pm.math.logsumexp(-0.5 * ((x - np.array([-9.0, 9.0])) / 0.1) ** 2))
     with pytest.warns(lz.EvidenceWarning, match="nested R-hat"):
-        tree = lz.sample_hmc(20, 128, model=model, random_seed=1, progressbar=False)
+        tree = lz.sample_hmc(20, 128, model=model, random_seed=1, **QUICK)
     assert tree["sample_stats"].attrs["rhat_nested"] > 1.3
     positive = (tree["posterior"]["x"].values > 0).mean(axis=1)
     assert set(positive) == {0.0, 1.0}
@@ -171,9 +174,7 @@ def test_chains_start_in_narrow_modes_too() -> None:
         both = [np.log(0.3) + pm.logp(narrow, x).sum(), np.log(0.7) + pm.logp(wide, x).sum()]
         pm.Potential("modes", pm.math.logaddexp(*both))
     with pytest.warns(lz.EvidenceWarning, match="nested R-hat"):
-        tree = lz.sample_hmc(
-            20, 128, model=model, superchains=64, tune=40, random_seed=1, progressbar=False
-        )
+        tree = lz.sample_hmc(20, 128, model=model, superchains=64, tune=40, random_seed=1, **QUICK)
     first = tree["posterior"]["x"].isel(x_dim_0=0).mean("draw") < 0
     prior = [0.3 * stats.norm.pdf(-1.5, 0, np.hypot(3, 0.2)) ** 5]
     prior += [0.7 * stats.norm.pdf(1.5, 0, np.hypot(3, 0.7)) ** 5]
