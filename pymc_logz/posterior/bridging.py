@@ -191,18 +191,17 @@ def bridge_sampling(
     if exact_observations(model):
         where = "to a model with exact observations, whose bridge is made in this process"
         running.refuse(f"{where}: leave it out", "executor", "checkpoint")
-        of_others = {
-            "method": method != "warp3",
-            "cross_check": cross_check == "normal",
-            "repetitions": repetitions > 1,
-        }
-        if any(of_others.values()):
-            given = [name for name, is_given in of_others.items() if is_given]
-            raise ValueError(
-                f"{given} do not apply to a model with exact observations, whose log Z is one "
-                "bridge on the set of inputs that meet them: leave them out, and give more draws "
-                "if the error is too large"
-            )
+        for name, value, harmless in (
+            ("method", method, ("warp3",)),
+            ("cross_check", cross_check, ("student", None)),
+            ("repetitions", repetitions, (1,)),
+        ):
+            if value not in harmless:
+                raise ValueError(
+                    f"{name}={value!r} does not apply to a model with exact observations, whose "
+                    "log Z is one bridge on the set of inputs that meet them: leave it out, and "
+                    "give more draws if the error is too large"
+                )
         return from_wing("manifold_bridge")(idata, model, **settings)
     return _bridged(idata, model, method, cross_check, repetitions, running, **settings)
 

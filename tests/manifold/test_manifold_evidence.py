@@ -288,7 +288,7 @@ def test_draws_of_another_model_are_refused():
     with pytest.raises(ValueError, match="draws=1"):
         lz.bridge_sampling(tree, model, draws=1)
     for name, value in {"method": "normal", "cross_check": "normal", "repetitions": 2}.items():
-        with pytest.raises(ValueError, match=rf"\['{name}'\] do not apply"):
+        with pytest.raises(ValueError, match=rf"{name}=.+ does not apply"):
             lz.bridge_sampling(tree, model, **{name: value})
     with pm.Model() as plain:
         pm.Normal("x", pm.Normal("mean"), observed=1.0)
