@@ -78,8 +78,10 @@ def _next_modes(
 def _explained(modes: list[Mode], block: Block, rows: np.ndarray, height: np.ndarray) -> np.ndarray:
     """Which rows (n, d) are no higher than a component with a mode's height, to within a nat."""
     explained = np.zeros(len(rows), dtype=bool)
-    for mode in modes:
-        component, [top] = mode.component, block.log_target(mode.row[None])
+    if not modes:
+        return explained
+    tops = block.log_target(np.array([mode.row for mode in modes]))
+    for (component, _), top in zip(modes, tops, strict=True):
         fall = component.log_density_of(rows) - component.log_constant
         explained |= height < top + fall + 1.0
     return explained
