@@ -210,6 +210,7 @@ class Planner:
                 more += search.lacking_modes(shares, heavy, N_TRIED)
                 beside = search.beside(rows, shares, heavy)
                 more += search.modes_near(beside.position, shares, heavy)
+                more += search.modes_one_entry_away(shares, heavy)
                 if not more:
                     n_higher = np.sum(beside.log_target > seen.log_target.max())
                     found = blend, min(share, trial.weight_ess / N_TRIED), trial

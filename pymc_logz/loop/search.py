@@ -14,7 +14,7 @@ import numpy as np
 
 from pymc_logz.loop.looking import Look
 from pymc_logz.models.context import n_affordable, n_numbers
-from pymc_logz.paths.elliptical import fitted_clusters, fitted_to_few
+from pymc_logz.paths.elliptical import Elliptical, fitted_clusters, fitted_to_few
 from pymc_logz.paths.funnels import Funnel
 from pymc_logz.pilot.population import ROWS_TO_CORRELATE
 from pymc_logz.references.blend import (
@@ -295,6 +295,35 @@ class Search:
         ends, height = tops(look.walked.target_and_gradient, rows, unit)
         return self._lacking(look, ends, height, shares, heavy)
 
+    def add_neighbours(self) -> None:
+        """Modes one entry away from known ones, and from those, where more than one is known."""
+        for _ in range(8):
+            if sum(part.what == OF_CLIMBS for part in self.parts) < 2:
+                return
+            more = self.modes_one_entry_away(self.shares(), HEAVY)
+            if not more:
+                return
+            self.add_and_draw(more)
+
+    def modes_one_entry_away(
+        self, shares: np.ndarray, heavy: float, n: int = N_ROWS[1], most: int = N_TRIED
+    ) -> list[Component]:
+        """Components at modes near rows that have one entry of a row of the prior.
+
+        Where several variables have several modes each, no row of the prior may be in the basin of
+        one that differs from a known mode in a single entry.
+        """
+        target, rng = self.target, self.rng
+        rows = [np.empty((0, target.prepared.n_dims))]
+        for part, count in zip(self.parts, np.round(n * shares).astype(int), strict=True):
+            if count and isinstance(part, Component) and isinstance(part.density, Elliptical):
+                other = part.whitened(target.prepared.prior(rng, count))
+                rows.append(part.restored(part.density.with_one_entry_of(other, rng)))
+        seen = target(np.concatenate(rows))
+        log_weight = self.log_weight_at(seen, shares)
+        n_heavy = min(most, int(np.sum(log_weight > np.log(heavy))))
+        return self.modes_near(seen.position[np.argsort(-log_weight)[:n_heavy]], shares, heavy)
+
     def beside(
         self, tried: Annealed, shares: np.ndarray, heavy: float, most: int = 64
     ) -> Evaluated:
@@ -350,7 +379,7 @@ class Search:
             mass = np.exp(seen.log_target - np.concatenate(own) - self.log_z)
         mass[~(self.log_weight_at(seen, shares) > np.log(heavy))] = 0.0
         lacks = mass.reshape(-1, n).mean(axis=1)
-        if lacks.sum() <= TOLERANCE:
+        if lacks.sum() <= NEGLIGIBLE:
             return []
         return [part for part, one in zip(parts, lacks, strict=True) if one > NEGLIGIBLE / 5]
 

@@ -50,6 +50,17 @@ class Elliptical:
         """Rows (n, d) made of standard normals (n, d) and stretches (n, 1)."""
         return self.centre + stretch * normal @ self.factor.T
 
+    def with_one_entry_of(self, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Draws, each with one entry of its row (n, d), while the others follow, as they do here.
+
+        They are moved as their mean is by that entry, so that no draw leaves a narrow ridge.
+        """
+        n, d = rows.shape
+        each, column = np.arange(n), rng.integers(d, size=n)
+        drawn, covariance = self(rng, n), self.factor @ self.factor.T
+        slope = covariance[column] / covariance[column, column][:, None]
+        return drawn + slope * (rows - drawn)[each, column][:, None]
+
     @property
     def log_constant(self) -> float:
         """Log density at the centre."""
