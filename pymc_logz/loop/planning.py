@@ -215,10 +215,12 @@ class Planner:
                     n_higher = np.sum(beside.log_target > seen.log_target.max())
                     found = blend, min(share, trial.weight_ess / N_TRIED), trial
                     return None if n_higher > TOLERANCE * N_TRIED else found
-            elif share < LEAST:
-                return None
             else:
-                more += search.modes_of_heavy(rows)
+                more += [] if share < LEAST else search.modes_of_heavy(rows)
+                if not more and search.n_modes > 1:
+                    more += search.modes_one_entry_away(shares, HEAVY)
+                if not more and share < LEAST:
+                    return None
             if more:
                 search.add_and_draw(more)
                 continue

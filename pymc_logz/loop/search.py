@@ -56,6 +56,11 @@ class Search:
         self.pool = self.witnesses = self.tops = Evaluated(*nothing, np.empty((0, 0)))
         self._drawn = np.empty(0)
 
+    @property
+    def n_modes(self) -> int:
+        """Modes that particles climbed to."""
+        return sum(part.what == OF_CLIMBS for part in self.parts)
+
     def add_parts(self, parts: Sequence[Part]) -> None:
         """More densities to draw from."""
         if not parts:
@@ -295,16 +300,6 @@ class Search:
         ends, height = tops(look.walked.target_and_gradient, rows, unit)
         return self._lacking(look, ends, height, shares, heavy)
 
-    def add_neighbours(self) -> None:
-        """Modes one entry away from known ones, and from those, where more than one is known."""
-        for _ in range(8):
-            if sum(part.what == OF_CLIMBS for part in self.parts) < 2:
-                return
-            more = self.modes_one_entry_away(self.shares(), HEAVY)
-            if not more:
-                return
-            self.add_and_draw(more)
-
     def modes_one_entry_away(
         self, shares: np.ndarray, heavy: float, n: int = N_ROWS[1], most: int = N_TRIED
     ) -> list[Component]:
@@ -314,11 +309,13 @@ class Search:
         one that differs from a known mode in a single entry.
         """
         target, rng = self.target, self.rng
-        rows = [np.empty((0, target.prepared.n_dims))]
+        rows = list[np.ndarray]()
         for part, count in zip(self.parts, np.round(n * shares).astype(int), strict=True):
             if count and isinstance(part, Component) and isinstance(part.density, Elliptical):
                 other = part.whitened(target.prepared.prior(rng, count))
                 rows.append(part.restored(part.density.with_one_entry_of(other, rng)))
+        if not rows:
+            return []
         seen = target(np.concatenate(rows))
         log_weight = self.log_weight_at(seen, shares)
         n_heavy = min(most, int(np.sum(log_weight > np.log(heavy))))
@@ -381,7 +378,9 @@ class Search:
         lacks = mass.reshape(-1, n).mean(axis=1)
         if lacks.sum() <= NEGLIGIBLE:
             return []
-        return [part for part, one in zip(parts, lacks, strict=True) if one > NEGLIGIBLE / 5]
+        # all that are left out together are no more than may be missing
+        least = NEGLIGIBLE / len(parts)
+        return [part for part, one in zip(parts, lacks, strict=True) if one > least]
 
     def blend(self, shares: np.ndarray) -> Blend:
         """The parts in these shares."""

@@ -63,7 +63,6 @@ def searched(
         return search
     search.climb()
     search.add_and_draw(search.lacking_modes(search.shares()))
-    search.add_neighbours()
     if tried and tried.blend and tried.ran:
         ran = reduce(merge, tried.ran)
         search.add_witnesses(target(ran.position[resampled(ran.log_weight, rng, AT_ONCE)]))
