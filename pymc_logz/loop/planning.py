@@ -217,7 +217,7 @@ class Planner:
                     return None if n_higher > TOLERANCE * N_TRIED else found
             else:
                 more += [] if share < LEAST else search.modes_of_heavy(rows)
-                if not more and search.n_modes > 1:
+                if more or share < LEAST:
                     more += search.modes_one_entry_away(shares, HEAVY)
                 if not more and share < LEAST:
                     return None
