@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_logz.arguments import check_choice, check_integer
-from pymc_logz.checks.missed_modes import found_from_prior
+from pymc_logz.checks.missed_modes import larger, log_z_from_prior, no_surer
 from pymc_logz.checks.symmetry import symmetry_doubts
 from pymc_logz.checks.tails import tail_doubts
 from pymc_logz.errors import says_if_interrupted, warn
@@ -245,7 +245,9 @@ def _bridged(
             if first.usable:
                 found += symmetry_doubts(prepared.flat, density, rows)
             if not (found or posterior.doubts):
-                found += found_from_prior(prepared, first, rngs.checks, compile_kwargs)
+                own = log_z_from_prior(prepared, first, rngs.checks, compile_kwargs)
+                found += larger(own, first) if own else []
+                first = no_surer(first, own) if own else first
     warn_of_doubts(found)
     doubts = [*posterior.doubts, *found, *prior_doubts(prepared.prior_doubt)]
     estimates = [*doubted([first], doubts), *second_opinions(first, others, doubts)]
