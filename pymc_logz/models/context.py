@@ -5,7 +5,7 @@ from contextlib import suppress
 from difflib import get_close_matches
 from functools import partial, wraps
 from inspect import signature
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pymc as pm
@@ -30,6 +30,8 @@ class ForeignModel:
 
     name: str
     path: AnnealingPath
+    summable: ClassVar[tuple[str, ...]] = ()
+    """Variables that are summed out of a density where they are not given."""
 
     @property
     def runs(self) -> Any:
@@ -39,6 +41,15 @@ class ForeignModel:
         from what was asked for; ``between``, to what runs from other targets, if anything;
         ``run_hais`` and ``run_tempered``, to a tree; and ``followed``, what a tracker follows.
         """
+        raise NotImplementedError
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of its variables by name."""
+        raise NotImplementedError
+
+    def log_density(self, values: Mapping[str, Any]) -> np.ndarray:
+        """Log of the unnormalised density of values by name, `summable` ones or not, (n,)."""
         raise NotImplementedError
 
 
