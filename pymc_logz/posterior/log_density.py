@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pymc as pm
 import xarray as xr
 
 from pymc_logz.models.context import ForeignModel, model_from, written_as
@@ -21,11 +20,14 @@ from pymc_logz.trees.kinds import PER_DATUM
 from pymc_logz.trees.layout import estimate_of, evidence_of_rows, make_tree, totals_of_rows
 from pymc_logz.trees.posterior import check_same_model
 
+if TYPE_CHECKING:
+    import pymc as pm
+
 
 @written_as("log_density(idata, model, points)")
 def log_density(
     idata: xr.DataTree,
-    model: pm.Model | ForeignModel | None = None,
+    model: "pm.Model | ForeignModel | None" = None,
     points: Any = None,
     *,
     compile_kwargs: Mapping[str, Any] | None = None,
@@ -146,7 +148,7 @@ def _check_same_energy(idata: xr.DataTree, energy: ForeignModel) -> None:
 
 
 def _points(
-    points: Any, shapes: Mapping[str, tuple[int, ...]], model: pm.Model | None = None
+    points: Any, shapes: Mapping[str, tuple[int, ...]], model: "pm.Model | None" = None
 ) -> tuple[str, dict[str, Any], dict[str, np.ndarray]]:
     """Dimension and coordinates of the points, and arrays (n, ...) by name of the variable."""
     if not isinstance(points, Mapping):

@@ -281,55 +281,6 @@ def test_rows_that_a_block_is_filled_up_with_are_called_once():
     np.testing.assert_allclose(values, np.tile([[log_likelihood(*row)] for row in rows], 3))
 
 
-class Sum(Counted):
-    """A sum of two inputs."""
-
-    itypes: ClassVar = [pt.dscalar, pt.dvector]
-    otypes: ClassVar = [pt.TensorType("float64", shape=(4,))]
-
-    def perform(self, node, inputs, outputs):
-        self.n_calls += 1
-        outputs[0][0] = inputs[0] + inputs[1]
-
-
-class SumWithSlope(Sum):
-    """The same with a gradient of its own."""
-
-    def pullback(self, inputs, outputs, cotangents):
-        return [cotangents[0].sum(), cotangents[0]]
-
-
-NUMBA = pytest.mark.slow, pytest.mark.filterwarnings("ignore:Numba will use object mode")
-
-
-@pytest.mark.parametrize("mode", ["JAX", numpy_mode(), pytest.param("NUMBA", marks=NUMBA)])
-@pytest.mark.parametrize("op", [Sum, SumWithSlope])
-def test_inputs_that_vary_along_axes_of_their_own(op, mode):
-    """Would catch an input that counts as shared by all rows since it varies along one axis."""
-    y = np.random.default_rng(3).normal(size=4)
-    with pm.Model() as model:
-        a, k = pm.Normal("a"), pm.Bernoulli("k", 0.3)
-        pm.Normal("y", op()(a, pt.stack([k, 0, k, 0]).astype("float64")), observed=y)
-    tree = lz.sample_hais(model=model, compile_kwargs={"mode": mode}, **FAST)
-    means, cov = ([0, 0, 0, 0], [1, 0, 1, 0]), np.eye(4) + 1
-    parts = [multivariate_normal(mean, cov).logpdf(y) for mean in means]
-    truth = np.logaddexp(np.log(0.7) + parts[0], np.log(0.3) + parts[1])
-    found = tree["evidence"].isel(estimator=0)
-    assert abs(float(found["log_z"]) - truth) < 4 * float(found["mcse"])
-
-
-def test_each_pair_of_two_axes_is_called_once():
-    op = Sum()
-    inputs = [pt.dscalar("a"), pt.tensor("b", shape=(4,), dtype="float64")]
-    node = with_host_calls([op(*inputs)], {})[0].owner
-    a, b, rows = np.arange(3.0), np.arange(8.0).reshape(2, 4), np.arange(5.0)
-    [values] = node.op.called_for_rows(node, a[:, None], b[None])
-    assert op.n_calls == 6
-    np.testing.assert_array_equal(values, a[:, None, None] + b)
-    node.op.called_for_rows(node, rows, b[:1])
-    assert op.n_calls == 6 + 5
-
-
 def test_an_op_that_takes_batches_is_handed_them():
     """Would catch a call per row of an Op that PyTensor was told how to vectorise."""
 
