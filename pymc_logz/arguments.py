@@ -36,7 +36,7 @@ def check_positive(unit: str | None = None, *, one: bool = False, **given: Any) 
     for name, value in given.items():
         if value is None:
             continue
-        numbers = _numbers(value)
+        numbers = numbers_of(value)
         if one and numbers.ndim:
             raise ValueError(f"{name}={value!r} must be one positive number, not several")
         if not np.all(np.isfinite(numbers) & (numbers > 0)):
@@ -44,41 +44,32 @@ def check_positive(unit: str | None = None, *, one: bool = False, **given: Any) 
             raise ValueError(f"{name}={value!r} must be positive and finite{hint}")
 
 
-def check_compile_kwargs(given: Any) -> None:
-    """Raise a TypeError for ``compile_kwargs`` that are neither None nor a mapping."""
-    if given is not None and not isinstance(given, Mapping):
-        raise TypeError(
-            f"compile_kwargs={given!r} must be a dict of keyword arguments of pytensor.function, "
-            "such as {'mode': 'NUMBA'}"
-        )
-
-
 def check_fraction(meaning: str, **given: Any) -> None:
     """Raise a ValueError for what is neither None nor a number from 0 to 1; say what it means."""
     for name, value in given.items():
-        if value is not None and not np.all((_numbers(value) >= 0) & (_numbers(value) <= 1)):
+        if value is not None and not np.all((numbers_of(value) >= 0) & (numbers_of(value) <= 1)):
             raise ValueError(f"{name}={value!r} must lie in [0, 1]: {meaning}")
 
 
 def check_probability(**given: Any) -> None:
     """Raise a ValueError for what is not a number strictly between 0 and 1."""
     for name, value in given.items():
-        if np.ndim(value) or not 0 < float(_numbers(value)) < 1:
+        if np.ndim(value) or not 0 < float(numbers_of(value)) < 1:
             raise ValueError(f"{name}={value!r} must lie strictly between 0 and 1")
 
 
 def check_below_one(**given: Any) -> None:
     """Raise a ValueError for what is not a number of at least 0 and below 1."""
     for name, value in given.items():
-        if np.ndim(value) or not 0 <= float(_numbers(value)) < 1:
+        if np.ndim(value) or not 0 <= float(numbers_of(value)) < 1:
             raise ValueError(f"{name}={value!r} must lie in [0, 1)")
 
 
-def check_choice(allowed: Collection[Any], **given: Any) -> None:
-    """Raise a ValueError for what is not among the values that are allowed."""
+def check_choice(allowed: Collection[Any], others: str = "", **given: Any) -> None:
+    """Raise a ValueError for what is not among the values that are allowed; ``others`` may be."""
     for name, value in given.items():
         if not any(value is one or (isinstance(value, str) and value == one) for one in allowed):
-            raise ValueError(f"{name}={value!r} must be one of {tuple(allowed)}")
+            raise ValueError(f"{name}={value!r} must be one of {tuple(allowed)}{others}")
 
 
 def check_flag(**given: Any) -> None:
@@ -134,16 +125,19 @@ def as_bytes(max_memory: Any) -> int | None:
 
 def check_betas(betas: Any, remedy: str = "") -> np.ndarray:
     """The ladder as an array that rises strictly from 0 to 1; ``remedy`` says what else may be."""
-    betas = np.asarray(betas, dtype=float)
+    given, betas = betas, numbers_of(betas)
     if betas.ndim != 1 or betas.size < 2:
         raise ValueError(
-            f"betas has shape {betas.shape}; give a one-dimensional array of at least 2 inverse "
-            f"temperatures{remedy}"
+            f"betas={given!r:.100} has shape {betas.shape}; give a one-dimensional array of at "
+            f"least 2 inverse temperatures{remedy}"
         )
-    if not np.all(np.isfinite(betas)) or betas[0] != 0 or betas[-1] != 1:
+    if not np.all(np.isfinite(betas)):
+        where = int(np.argmin(np.isfinite(betas)))
+        raise ValueError(f"betas[{where}]={betas[where]}, but all of betas must be finite")
+    if betas[0] != 0 or betas[-1] != 1:
         raise ValueError(
             f"betas runs from {betas[0]} to {betas[-1]}; it must go from 0 to 1: start at "
-            "exactly 0 (the reference), end at exactly 1 (the target) and be finite"
+            "exactly 0 (the reference) and end at exactly 1 (the target)"
         )
     if np.any(np.diff(betas) <= 0):
         where = int(np.argmax(np.diff(betas) <= 0))
@@ -154,9 +148,10 @@ def check_betas(betas: Any, remedy: str = "") -> np.ndarray:
     return betas
 
 
-def _numbers(value: Any) -> np.ndarray:
-    """The value as floating-point numbers; NaN where it is none."""
+def numbers_of(value: Any) -> np.ndarray:
+    """The value as floating-point numbers; NaN where it is none, as text is."""
     try:
-        return np.asarray(value, dtype=float)
+        is_text = np.asarray(value).dtype.kind in "SU"
+        return np.array(np.nan) if is_text else np.asarray(value, dtype=float)
     except (TypeError, ValueError):
         return np.array(np.nan)

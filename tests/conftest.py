@@ -45,8 +45,9 @@ def c_compiler() -> Iterator[None]:
 @pytest.fixture
 def no_look_from_prior(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs end without the look from the prior for modes that they lack, which takes seconds."""
-    for run in ("hais.run", "tempered.run", "posterior.bridging"):
+    for run in ("hais.run", "tempered.run"):
         monkeypatch.setattr(f"pymc_logz.{run}.found_from_prior", lambda *_: [])
+    monkeypatch.setattr("pymc_logz.posterior.bridging.log_z_from_prior", lambda *_: None)
 
 
 @pytest.fixture

@@ -276,4 +276,6 @@ def test_a_model_without_a_log_z_is_told_before_others_run(monkeypatch) -> None:
     with pytest.raises(lz.ImproperPriorError, match="Flat") as caught:
         lz.evidence_of_models({"good": good, "bad": bad}, progressbar=False)
     assert any("'bad'" in note for note in caught.value.__notes__)
+    with pytest.raises(ValueError, match="models is empty"):
+        lz.evidence_of_models({})
     assert not ran

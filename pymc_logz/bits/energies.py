@@ -73,6 +73,11 @@ class BinaryEnergy(ForeignModel):
         """d, the number of bits."""
         return self.path.n_dims
 
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of its variables by name."""
+        return {name: bits.sites.shape for name, bits in self.variables.items()}
+
     @cached_property
     def summed(self) -> np.ndarray:
         """Whether an exact sum goes through a bit: all do, or the smaller of two blocks, (d,)."""
@@ -199,6 +204,8 @@ class BernoulliRBM(BinaryEnergy):
     array([3.6276])
     """
 
+    summable = ("hidden",)
+
     @property
     def weights(self) -> np.ndarray:
         """W, shape (M, J)."""
@@ -218,6 +225,14 @@ class BernoulliRBM(BinaryEnergy):
     def base_bias(self) -> np.ndarray:
         """Log odds of the visible units at beta = 0, shape (M,)."""
         return np.asarray(self.path.values[2])[: len(self.weights)]
+
+    def log_density(self, values: Mapping[str, Any]) -> np.ndarray:
+        """As `BinaryEnergy.log_density`; hidden units are summed out if they are not given."""
+        if "hidden" in values:
+            return super().log_density(values)
+        shape = np.shape(values["visible"])[0], self.hidden_bias.size
+        rows = self.rows({**values, "hidden": np.zeros(shape)})
+        return self.log_visible(rows[:, : len(self.weights)])
 
     def log_visible(self, visible: Any) -> np.ndarray:
         """Log of the unnormalised density of visible units (n, M), hidden ones summed out, (n,).

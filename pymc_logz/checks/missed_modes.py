@@ -36,6 +36,21 @@ def found_from_prior(
 ) -> list[Doubt]:
     """Whether what rows from the prior lead to has a larger log Z than an estimate.
 
+    See `log_z_from_prior`, of which the arguments are.
+    """
+    own = log_z_from_prior(prepared, estimate, rng, compile_kwargs, block)
+    return larger(own, estimate) if own else []
+
+
+def log_z_from_prior(
+    prepared: Prepared,
+    estimate: LogZEstimate,
+    rng: np.random.Generator,
+    compile_kwargs: Mapping[str, Any] | None,
+    block: Block | None = None,
+) -> LogZEstimate | None:
+    """Log Z by what rows from the prior lead to, to compare an estimate with.
+
     That is a blend, or a fit to rows that walk by values alone where no blend is found. Nothing is
     looked for with more than 5,000 data, or where the estimate, which has the prior normalised, is
     not ok itself. Rows move by ``block``, from the prior, if that is given and has the default
@@ -44,7 +59,7 @@ def found_from_prior(
     flat, settings = prepared.flat, RunSettings()
     may_check = estimate.status == "ok" and prepared.prior.obstacle is None
     if not may_check or flat.sites or is_large(flat):
-        return []
+        return None
     # the prior of a model whose draws are right may lead nowhere
     with suppress(ModelError, PilotError, np.linalg.LinAlgError), warnings.catch_warnings():
         # what is to be said of the model has been said
@@ -54,10 +69,23 @@ def found_from_prior(
             if block is None or block.kernel != usual:
                 block = block_for(prepared, settings, compile_kwargs)
             if blend := blend_from_prior(prepared, block, rng):
-                own = log_z_of_blend(blend, Target(prepared, block), estimate, rng)
-                return larger(own, estimate)
+                return log_z_of_blend(blend, Target(prepared, block), estimate, rng)
     found = walked_log_z(RowDensity(flat, compile_kwargs), prepared.prior, rng)
-    return larger(found.less(*prepared.prior.log_mass()), estimate) if found else []
+    return found.less(*prepared.prior.log_mass()) if found else None
+
+
+def no_surer(estimate: LogZEstimate, own: LogZEstimate) -> LogZEstimate:
+    """The estimate with an error that explains how far above it log Z by rows from the prior is.
+
+    Draws of chains that hardly get into the neck of a funnel are too few to tell. What the two
+    errors do not explain is a variance between the estimates, and is added, by moments: DerSimonian
+    & Laird (1986), Meta-analysis in clinical trials, doi 10.1016/0197-2456(86)90046-2.
+    """
+    apart = own.log_z - estimate.log_z
+    if own.status != "ok" or estimate.status != "ok" or not apart > 0:
+        return estimate
+    between = max(0.0, apart**2 - estimate.mcse**2 - own.mcse**2)
+    return replace(estimate, mcse=float(np.sqrt(estimate.mcse**2 + between)))
 
 
 def log_z_of_blend(

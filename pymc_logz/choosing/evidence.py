@@ -36,6 +36,7 @@ from pymc_logz.models.known_priors import log_constant_of_fields
 from pymc_logz.posterior.bridging import bridge_sampling
 from pymc_logz.runners.progress import progress_bar
 from pymc_logz.tempered.evidence import of_levels
+from pymc_logz.tempered.sampling import sample_tempered
 from pymc_logz.trees import kinds
 from pymc_logz.trees.chains import says_result
 from pymc_logz.trees.comparison import evidence_of
@@ -215,16 +216,16 @@ def _of_model(
             f"methods={methods!r} applies to a tempered run: evidence(sample_tempered(...))"
         )
     if isinstance(model, ForeignModel):
-        check_known("evidence", sample_hais, kwargs)
+        check_known("evidence", sample_hais, kwargs, [sample_tempered])
         found = sample_hais(model=model, **how._asdict(), **kwargs)
         return chosen_by(found, "hais", "an energy made of bits was given, which block Gibbs moves")
     if exact_observations(model):
         found = _constrained(model, how, kwargs)
     elif not model.free_RVs:
-        check_known("evidence", sample_hais, kwargs)
+        check_known("evidence", sample_hais, kwargs, [sample_tempered])
         return chosen_by(_without_unknowns(model), "exact", "the model has no free variables")
     else:
-        check_known("evidence", sample_hais, kwargs)
+        check_known("evidence", sample_hais, kwargs, [sample_tempered])
         found = sample_hais(model=model, **how._asdict(), **{"sum_out": None, **kwargs})
         reason = "there are no posterior draws, and annealed importance sampling needs none; "
         if kinds.kind_of(found) == kinds.EXACT:

@@ -213,26 +213,25 @@ class HostCall(Op):
         return self._shapes[shapes]
 
     def called_for_rows(self, node: Apply, *batches: Any) -> tuple[np.ndarray, ...]:
-        """Outputs for inputs with the axes of a batch in front, of length 1 where all share it."""
+        """Outputs for inputs with the axes of a batch in front, of length 1 where shared."""
         arrays = [np.asarray(batch) for batch in batches]
         n_axes = arrays[0].ndim - node.inputs[0].type.ndim
         lead = np.broadcast_shapes(*(array.shape[:n_axes] for array in arrays))
         n = int(np.prod(lead, dtype=int))
         shapes = [array.shape[n_axes:] for array in arrays]
-        varies = [array.shape[:n_axes] == lead for array in arrays]
+        varies = [array.shape[:n_axes] != (1,) * n_axes for array in arrays]
         wide = [
-            array.reshape(n, *shape) if own else np.broadcast_to(array.reshape(shape), (n, *shape))
+            np.broadcast_to(array, (*lead, *shape)).reshape(n, *shape)
+            if own
+            else np.broadcast_to(array.reshape(shape), (n, *shape))
             for array, shape, own in zip(arrays, shapes, varies, strict=True)
         ]
-        # a block of too few rows is filled up with the last one, which need not be computed again
-        flat = [array.reshape(n, -1) for array, own in zip(wide, varies, strict=True) if own]
-        new = np.arange(n) == 0
-        for array in flat:
-            new[1:] |= (array[1:] != array[:-1]).any(axis=1)
-        found = self._called_for_each(node, list(zip(*(array[new] for array in wide), strict=True)))
-        columns = [np.array(column) for column in zip(*found, strict=True)]
-        if not new.all():
-            columns = [column[np.cumsum(new) - 1] for column in columns]
+        # a block of too few rows is filled up with others, which need not be computed again
+        told_apart = [array for array, own in zip(wide, varies, strict=True) if own]
+        keys = [b"".join(array[i].tobytes() for array in told_apart) for i in range(n)]
+        rows = dict(zip(keys, zip(*wide, strict=True), strict=True))
+        found = dict(zip(rows, self._called_for_each(node, list(rows.values())), strict=True))
+        columns = map(np.array, zip(*(found[key] for key in keys), strict=True))
         return tuple(column.reshape((*lead, *column.shape[1:])) for column in columns)
 
     def _called_for_each(

@@ -30,6 +30,9 @@ class HaisSettings(RunSettings):
     target_variance: float | None = None
     """Variance of the log weight to aim at, in place of an error of log Z."""
 
+    other_references: ClassVar[str] = (
+        f"{RunSettings.other_references}, or another PyMC model of the same variables"
+    )
     method: ClassVar[str] = "hais"
     recorded: ClassVar[tuple[str, ...]] = (*RunSettings.recorded, "direction", "target_mcse")
 

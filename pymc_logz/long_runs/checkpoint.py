@@ -29,7 +29,7 @@ HEADER, LOCK = "checkpoint.json", ".lock"
 
 def check_path(path: Any) -> Path:
     """Where a checkpoint is to be."""
-    if not isinstance(path, str | os.PathLike):
+    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
         raise TypeError(f"checkpoint={path!r} must be a path, such as 'run.ckpt'")
     return Path(path)
 

@@ -112,6 +112,8 @@ def evidence_of_models(
         If the checkpoint is of other models, data or arguments; the message says what differs.
     TypeError
         If ``models`` is no mapping of models.
+    ValueError
+        If it is empty.
 
     See Also
     --------
@@ -179,6 +181,8 @@ def _check_models(models: Any) -> None:
     if not isinstance(models, Mapping):
         kind = type(models).__name__
         raise TypeError(f"models is of type {kind}; give PyMC models by name, in a dict")
+    if not models:
+        raise ValueError("models is empty; give at least one PyMC model by name, in a dict")
     for name, model in models.items():
         if not is_model(model):
             kind = type(model).__name__

@@ -19,6 +19,7 @@ from pymc.pytensorf import toposort_replace
 from pytensor.graph.basic import Variable
 from pytensor.graph.fg import FunctionGraph
 
+from pymc_logz.arguments import numbers_of
 from pymc_logz.errors import ModelError
 from pymc_logz.models.context import without_initial_values
 from pymc_logz.models.exact import ExactlyEqual, exact_observations, is_exact
@@ -290,7 +291,7 @@ def relax(model: pm.Model, tolerance: float | Mapping[str, Any]) -> pm.Model:
     ModelError
         If the model has no exact observation.
     ValueError
-        If a tolerance is not positive, or missing.
+        If a tolerance is not positive, missing, of no such observation, or of another shape.
 
     See Also
     --------
@@ -323,25 +324,38 @@ def relax(model: pm.Model, tolerance: float | Mapping[str, Any]) -> pm.Model:
         raise ModelError("the model has no exact observation (lz.ExactObservation) to relax")
     if not isinstance(tolerance, Mapping):
         tolerance = dict.fromkeys(names, tolerance)
-    missing = [name for name in names if name not in tolerance]
-    if missing:
-        raise ValueError(f"tolerance has no number for the exact observations {missing}")
-    widths = {name: np.asarray(tolerance[name], dtype=float) for name in names}
-    for name, width in widths.items():
-        if not np.all(np.isfinite(width) & (width > 0)):
-            raise ValueError(f"tolerance of {name!r} is {width}, but must be positive and finite")
+    if set(tolerance) != set(names):
+        raise ValueError(
+            f"tolerance has numbers for {list(tolerance)}, but must have some for each of the "
+            f"exact observations, {names}, and for no others"
+        )
     fgraph = graph_of(model)
     replacements = []
     for node in fgraph.toposort():
         if not (isinstance(node.op, ModelPotential) and is_exact(node.inputs[0])):
             continue
         output, observed = node.inputs[0].owner.inputs
-        kernel = pm.Normal.dist(mu=output, sigma=widths[node.op.name], shape=output.shape)
+        width = _width(node.op.name, tolerance[node.op.name], observed.type.shape)
+        kernel = pm.Normal.dist(mu=output, sigma=width, shape=output.shape)
         value = observed.astype(kernel.dtype)
         new = model_observed_rv(kernel, value, node.op.name, *node.op.dims)
         replacements.append((node.outputs[0], new))
     toposort_replace(fgraph, replacements)
     return model_from_fgraph(fgraph, mutate_fgraph=True)
+
+
+def _width(name: str, given: Any, shape: tuple[int | None, ...]) -> np.ndarray:
+    """A tolerance as numbers, checked: one, or one for each entry of an output."""
+    width = numbers_of(given)
+    if not np.all(np.isfinite(width) & (width > 0)):
+        raise ValueError(f"tolerance of {name!r} is {given!r}, but must be positive and finite")
+    pairs = list(zip(width.shape[::-1], shape[::-1], strict=False))
+    if width.ndim > len(shape) or any(n != 1 and size not in (None, n) for n, size in pairs):
+        raise ValueError(
+            f"tolerance of {name!r} has shape {width.shape}, but its output has {shape}: give one "
+            "number, or one for each entry"
+        )
+    return width
 
 
 def graph_of(model: pm.Model) -> FunctionGraph:

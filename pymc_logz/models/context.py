@@ -5,14 +5,14 @@ from contextlib import suppress
 from difflib import get_close_matches
 from functools import partial, wraps
 from inspect import signature
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pymc as pm
+import pytensor
 from pymc.backends.arviz import coords_and_dims_for_inferencedata, find_constants, find_observations
 from pymc.model.transform.conditioning import change_value_transforms
 
-from pymc_logz.arguments import check_compile_kwargs
 from pymc_logz.errors import ModelError
 from pymc_logz.models.cache import kept_for
 from pymc_logz.models.flat import FlatModel, constrain, function_of_rows
@@ -30,6 +30,8 @@ class ForeignModel:
 
     name: str
     path: AnnealingPath
+    summable: ClassVar[tuple[str, ...]] = ()
+    """Variables that are summed out of a density where they are not given."""
 
     @property
     def runs(self) -> Any:
@@ -39,6 +41,15 @@ class ForeignModel:
         from what was asked for; ``between``, to what runs from other targets, if anything;
         ``run_hais`` and ``run_tempered``, to a tree; and ``followed``, what a tracker follows.
         """
+        raise NotImplementedError
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of its variables by name."""
+        raise NotImplementedError
+
+    def log_density(self, values: Mapping[str, Any]) -> np.ndarray:
+        """Log of the unnormalised density of values by name, `summable` ones or not, (n,)."""
         raise NotImplementedError
 
 
@@ -115,18 +126,39 @@ def written_as[**P, R](call: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     return decorate
 
 
+def check_compile_kwargs(given: Any) -> None:
+    """Raise a TypeError for ``compile_kwargs`` that ``pytensor.function`` does not take."""
+    if given is not None and not isinstance(given, Mapping):
+        raise TypeError(
+            f"compile_kwargs={given!r} must be a dict of keyword arguments of pytensor.function, "
+            "such as {'mode': 'NUMBA'}"
+        )
+    check_known(f"compile_kwargs={given!r}: pytensor.function", pytensor.function, given or ())
+
+
 SYNONYMS = {"seed": "random_seed", "n_temperatures": "betas", "trace": "idata"}
 """Names that other libraries use, where the spelling shows no likeness."""
 
 
-def check_known(call: str, function: Callable[..., Any], given: Iterable[str]) -> None:
-    """Raise a TypeError for keywords that a function does not take, which ``call`` was given."""
+def check_known(
+    call: str,
+    function: Callable[..., Any],
+    given: Iterable[str],
+    others: Iterable[Callable[..., Any]] = (),
+) -> None:
+    """Raise a TypeError for keywords that a function does not take, which ``call`` was given.
+
+    Those of ``others`` are named with them.
+    """
     known = signature(function).parameters
     for name in () if "kwargs" in known else given:
         if name not in known:
             synonym = SYNONYMS.get(name)
             close = [synonym] if synonym in known else get_close_matches(name, known, 1)
             meant = f" (did you mean {close[0]!r}?)" if close else ""
+            for other in others:
+                if name in signature(other).parameters:
+                    meant = f": it is one of {other.__name__}(), whose tree {call}() takes too"
             raise TypeError(f"{call}() got an unexpected keyword argument {name!r}{meant}")
 
 

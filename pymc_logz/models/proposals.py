@@ -69,6 +69,12 @@ def proposed(proposal: Any, flat: FlatModel, n: int, rng: np.random.Generator) -
 def _source(
     proposal: Any, shapes: Mapping[str, tuple[int, ...]], n: int, rng: np.random.Generator
 ) -> Proposed:
+    if isinstance(proposal, xr.DataTree | xr.Dataset):
+        raise TypeError(
+            f"proposal is a {type(proposal).__name__}: draws need their log density beside them, "
+            "as a pair (draws, log_density); for draws of the posterior write "
+            "pymc_logz.evidence(idata, model)"
+        )
     if isinstance(proposal, pm.Model):
         return _of_model(proposal, list(shapes), n, rng)
     if isinstance(proposal, tuple) and len(proposal) == 2:

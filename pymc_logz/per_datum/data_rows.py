@@ -79,7 +79,7 @@ def _check_names(model: "pm.Model", names: list[str]) -> None:
             what = "a free variable" if name in {rv.name for rv in model.free_RVs} else "unknown"
             raise ModelError(
                 f"data[{name!r}] is {what}; allowed are names of data of the model: "
-                f"{_allowed(model)}. Wrap what differs from row to row in pm.Data"
+                f"{_allowed(model)}. Wrap what changes in pm.Data"
             )
     opened = with_places(model, names)
     prior = _read_by([opened.varlogp, *model.free_RVs])
@@ -89,13 +89,13 @@ def _check_names(model: "pm.Model", names: list[str]) -> None:
         if place in prior:
             raise ModelError(
                 f"data[{name!r}] enters the prior, or the shape, of a free variable, and so would "
-                "change the prior draws that all data rows start from; only the likelihood may "
+                "change the prior draws that a run starts from; only the likelihood may "
                 "depend on it: write mu(x) + sigma(x) * z with z ~ Normal(0, 1), for instance"
             )
         if place not in likelihood:
             raise ModelError(
-                f"data[{name!r}] does not enter the likelihood, so every data row would have the "
-                "same log likelihood; leave it out"
+                f"data[{name!r}] does not enter the likelihood, so log Z would be the same "
+                "whatever it is; leave it out"
             )
         twins = [other for other in names if other != name and place in ancestors([places[other]])]
         if twins:

@@ -40,6 +40,8 @@ class RunSettings:
     more: tuple[int, ...] = ()
     """Draws of each chain that were added to a run that was at its end, for each time."""
 
+    other_references: ClassVar[str] = ", or a DataTree with draws of the posterior"
+    """What a path may start from, beside what has a name: the end of a sentence."""
     OPTIONAL: ClassVar[tuple[str, ...]] = ("target_accept",)
     """Settings that not every run reads: callers have None for them unless they are given."""
     method: ClassVar[str]
@@ -57,7 +59,8 @@ class RunSettings:
         check_kernel(self.kernel)
         check_choice((True, False, None), sum_out=self.sum_out)
         if not isinstance(self.reference, xr.DataTree):
-            check_choice((None, *REFERENCES), reference=self.reference)
+            named = None, *REFERENCES
+            check_choice(named, self.other_references, reference=self.reference)
         if self.walls and not self.requests_reference("prior"):
             raise ValueError(
                 "reference must be None or 'prior' where the kernel has walls, since a fit has "

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_logz.arguments import check_choice, check_integer
-from pymc_logz.checks.missed_modes import found_from_prior
+from pymc_logz.checks.missed_modes import larger, log_z_from_prior, no_surer
 from pymc_logz.checks.symmetry import symmetry_doubts
 from pymc_logz.checks.tails import tail_doubts
 from pymc_logz.errors import says_if_interrupted, warn
@@ -228,6 +228,7 @@ def _bridged(
             log_mass, mass_error = prepared.prior.log_mass(rngs.checks)
             density = RowDensity(prepared.flat, compile_kwargs)
         watch.end("compile_time")
+        from_prior = dict[str, float]()
         with line(f"Density of {posterior.rows[..., 0].size} draws of the posterior"):
             log_target = target_at_draws(density, posterior, idata)
         requested = {"method": "bridge_sampling", "bridge_method": method, "draws": draws}
@@ -245,7 +246,14 @@ def _bridged(
             if first.usable:
                 found += symmetry_doubts(prepared.flat, density, rows)
             if not (found or posterior.doubts):
-                found += found_from_prior(prepared, first, rngs.checks, compile_kwargs)
+                opinion = log_z_from_prior(prepared, first, rngs.checks, compile_kwargs)
+                if opinion is not None:
+                    found += larger(opinion, first)
+                    first, *others = (no_surer(one, opinion) for one in (first, *others))
+                    from_prior = {
+                        "from_prior_log_z": opinion.log_z,
+                        "from_prior_mcse": opinion.mcse,
+                    }
     warn_of_doubts(found)
     doubts = [*posterior.doubts, *found, *prior_doubts(prepared.prior_doubt)]
     estimates = [*doubted([first], doubts), *second_opinions(first, others, doubts)]
@@ -260,6 +268,7 @@ def _bridged(
         **prepared.record(),
         "n_nan": density.n_nan,
         **noted(doubts),
+        **from_prior,
         **bridged[0].details,
     }
     attrs = run_attrs(density.compiled, density.batching, float(np.exp(log_mass)), cost, **own)

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from pymc_logz.models.context import model_from, written_as
+from pymc_logz.models.context import ForeignModel, model_from, written_as
 from pymc_logz.models.data_inputs import check_order, natural_shapes
 from pymc_logz.models.density import RowDensity
-from pymc_logz.models.flat import flatten_model, unconstrained
+from pymc_logz.models.flat import flatten_model, stacked, unconstrained
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.models.proposals import natural_density
+from pymc_logz.trees.chains import check_stored_density
 from pymc_logz.trees.comparison import evidence_of
 from pymc_logz.trees.doubts import noted
 from pymc_logz.trees.kinds import PER_DATUM
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 @written_as("log_density(idata, model, points)")
 def log_density(
     idata: xr.DataTree,
-    model: "pm.Model | None" = None,
+    model: "pm.Model | ForeignModel | None" = None,
     points: Any = None,
     *,
     compile_kwargs: Mapping[str, Any] | None = None,
@@ -44,11 +45,12 @@ def log_density(
     idata
         DataTree with log Z of the model in its group ``evidence``; the recommended entry is used.
     model
-        The model of that tree; None takes the one on the context stack.
+        The model of that tree, or energy made of bits; None takes the one on the context stack.
     points
         The points, on the natural scale: a dict from each free variable to an array of shape (n,
-        ...); for a model with one free variable that array alone. A DataArray's first dimension,
-        and its coordinates, are those of the result.
+        ...); for a model with one free variable that array alone. Of a restricted Boltzmann machine
+        the visible units are enough: hidden ones are summed out. A DataArray's first dimension, and
+        its coordinates, are those of the result.
     compile_kwargs
         As in `sample_hais`.
 
@@ -93,23 +95,33 @@ def log_density(
     >>> lz.log_density(tree, model, np.zeros((3, 2)))["evidence"]["log_z"].shape
     (1, 3)
     """
-    model = model_from(model, "log_density(idata, model, points)")
     entry = evidence_of(idata, "idata")
-    check_same_model(idata, model, compile_kwargs)
-    flat = flatten_model(model)
-    dim, coords, arrays = _points(points, model)
-    rows = unconstrained(model, arrays)
-    density = RowDensity(flat, compile_kwargs)
-    _, log_p = natural_density(density, rows)
-    # log Z is that of a prior of mass one, which transforms may take a part of: by which part is
-    # told by draws that are the same in every call
-    log_mass, mass_error = PriorDraws(model, needed=False).log_mass()
-    log_p -= float(entry["log_z"]) + log_mass
+    if isinstance(model, ForeignModel):
+        _check_same_energy(idata, model)
+        left_out = set(model.summable).difference(points if isinstance(points, Mapping) else ())
+        shapes = {name: one for name, one in model.shapes.items() if name not in left_out}
+        dim, coords, arrays = _points(points, shapes)
+        log_p, mass_error, spent = model.log_density(arrays), 0.0, {}
+    else:
+        model = model_from(model, "log_density(idata, model, points)")
+        check_same_model(idata, model, compile_kwargs)
+        flat = flatten_model(model)
+        dim, coords, arrays = _points(points, natural_shapes(model), model)
+        density = RowDensity(flat, compile_kwargs)
+        _, log_p = natural_density(density, unconstrained(model, arrays))
+        # log Z is that of a prior of mass one, which transforms may take a part of: by which part
+        # is told by draws that are the same in every call
+        log_mass, mass_error = PriorDraws(model, needed=False).log_mass()
+        log_p -= log_mass
+        spent = {
+            "backend": density.compiled.backend,
+            "row_evaluations": density.n_evaluated,
+        }
+    log_p -= float(entry["log_z"])
     log_z_error = float(np.hypot(entry["mcse"], mass_error))
     n = len(log_p)
     attrs = {
-        "backend": density.compiled.backend,
-        "row_evaluations": density.n_evaluated,
+        **spent,
         **totals_of_rows(log_p, n * log_z_error, 0.5 * n * log_z_error**2),
         **noted([], idata["evidence"].to_dataset().attrs),
     }
@@ -119,9 +131,26 @@ def log_density(
     return make_tree(groups, {"method": "log_density", **attrs}, PER_DATUM)
 
 
-def _points(points: Any, model: "pm.Model") -> tuple[str, dict[str, Any], dict[str, np.ndarray]]:
+def _check_same_energy(idata: xr.DataTree, energy: ForeignModel) -> None:
+    """A ValueError if the draws of a tree, where it has some, are not of this energy."""
+    if "posterior" not in idata.children:
+        return
+    draws = idata["posterior"].to_dataset()
+    values = stacked(draws, [name for name in energy.shapes if name in draws])
+    found = {name: one.shape[1:] for name, one in values.items()}
+    if found != energy.shapes:
+        raise ValueError(
+            f"idata is of another model: its draws have shapes {found}, and the variables of "
+            f"{energy.name} {energy.shapes}"
+        )
+    own = energy.log_density(values).reshape(draws.sizes["chain"], -1)
+    check_stored_density(idata, own, np.zeros_like(own), lambda: own)
+
+
+def _points(
+    points: Any, shapes: Mapping[str, tuple[int, ...]], model: "pm.Model | None" = None
+) -> tuple[str, dict[str, Any], dict[str, np.ndarray]]:
     """Dimension and coordinates of the points, and arrays (n, ...) by name of the variable."""
-    shapes = natural_shapes(model)
     if not isinstance(points, Mapping):
         if len(shapes) > 1 or points is None:
             raise ValueError(
@@ -141,7 +170,8 @@ def _points(points: Any, model: "pm.Model") -> tuple[str, dict[str, Any], dict[s
                 f"points of {name!r} have shape {array.shape}, but must have ({shape}), with n > 0 "
                 "the same for all: a leading axis of points, then the variable's shape"
             )
-        check_order(model, name, points[name], f"points of {name!r}", "points")
+        if model is not None:
+            check_order(model, name, points[name], f"points of {name!r}", "points")
         if np.isnan(array).any():
             n_bad = int(np.isnan(array).reshape(n, -1).any(axis=1).sum())
             raise ValueError(f"points of {name!r} have NaN in {n_bad} of {n}: leave these out")

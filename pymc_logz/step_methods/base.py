@@ -14,12 +14,12 @@ from pymc.util import get_value_vars_from_user_vars
 from rich.progress import TextColumn
 from rich.table import Column
 
-from pymc_logz.arguments import check_compile_kwargs, check_positive, check_probability
+from pymc_logz.arguments import check_positive, check_probability
 from pymc_logz.errors import DiscreteVariableError
 from pymc_logz.loop.calls import Call
 from pymc_logz.loop.planning import block_for
 from pymc_logz.models.cache import made_of
-from pymc_logz.models.context import check_no_model
+from pymc_logz.models.context import check_compile_kwargs, check_no_model
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.runners.block import Block
 from pymc_logz.seeds import random_generator

@@ -9,7 +9,7 @@ import pandas as pd
 import xarray as xr
 from scipy.special import log_softmax, ndtri
 
-from pymc_logz.arguments import check_probability
+from pymc_logz.arguments import check_probability, numbers_of
 from pymc_logz.errors import STATUS_SENTENCES, warn
 from pymc_logz.models.context import check_no_model, written_as
 from pymc_logz.trees.doubts import DOUBTS
@@ -284,10 +284,11 @@ def _check_prior_odds(
                 f"prior_odds names {sorted(prior_odds)}, but the models are {sorted(names)}"
             )
         prior_odds = [prior_odds[name] for name in names]
-    odds = np.asarray(prior_odds, dtype=float)
+    odds = numbers_of(prior_odds)
     if odds.shape != (len(names),) or not np.all((odds > 0) & np.isfinite(odds)):
         raise ValueError(
-            f"prior_odds={prior_odds!r} must be {len(names)} positive numbers, one per model"
+            f"prior_odds={prior_odds!r} must be {len(names)} positive numbers, one per model; "
+            "None gives each model the same"
         )
     return odds
 

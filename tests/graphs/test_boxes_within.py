@@ -18,10 +18,12 @@ from pytensor.graph.op import Op
 from pytensor.scalar.basic import UnaryScalarOp, upgrade_to_float
 from pytensor.tensor.elemwise import Elemwise
 from scipy.stats import multivariate_normal
+from support.counted_ops import Counted
 
 import pymc_logz as lz
 from pymc_logz.graphs.gradients import columns_of_boxes
 from pymc_logz.graphs.host_calls import calls_host, with_host_calls
+from pymc_logz.graphs.numpy_linker import numpy_mode
 from pymc_logz.models.density import lacks_gradient
 from pymc_logz.models.flat import flatten_model
 
@@ -277,3 +279,52 @@ def test_deterministics_see_inputs_that_no_box_has_written_into():
         pm.Normal("y", before, 0.5, observed=Y)
     posterior = lz.sample_hais(model=model, **FAST)["weighted_posterior"]
     np.testing.assert_allclose(posterior["after"], posterior["t"])
+
+
+class Sum(Counted):
+    """A sum of two inputs."""
+
+    itypes: ClassVar = [pt.dscalar, pt.dvector]
+    otypes: ClassVar = [pt.TensorType("float64", shape=(4,))]
+
+    def perform(self, node, inputs, outputs):
+        self.n_calls += 1
+        outputs[0][0] = inputs[0] + inputs[1]
+
+
+class SumWithSlope(Sum):
+    """The same with a gradient of its own."""
+
+    def pullback(self, inputs, outputs, cotangents):
+        return [cotangents[0].sum(), cotangents[0]]
+
+
+NUMBA = pytest.mark.slow, pytest.mark.filterwarnings("ignore:Numba will use object mode")
+
+
+@pytest.mark.parametrize("mode", ["JAX", numpy_mode(), pytest.param("NUMBA", marks=NUMBA)])
+@pytest.mark.parametrize("op", [Sum, SumWithSlope])
+def test_inputs_that_vary_along_axes_of_their_own(op, mode):
+    """Would catch an input that counts as shared by all rows since it varies along one axis."""
+    y = np.random.default_rng(3).normal(size=4)
+    with pm.Model() as model:
+        a, k = pm.Normal("a"), pm.Bernoulli("k", 0.3)
+        pm.Normal("y", op()(a, pt.stack([k, 0, k, 0]).astype("float64")), observed=y)
+    tree = lz.sample_hais(model=model, compile_kwargs={"mode": mode}, **FAST)
+    means, cov = ([0, 0, 0, 0], [1, 0, 1, 0]), np.eye(4) + 1
+    parts = [multivariate_normal(mean, cov).logpdf(y) for mean in means]
+    truth = np.logaddexp(np.log(0.7) + parts[0], np.log(0.3) + parts[1])
+    found = tree["evidence"].isel(estimator=0)
+    assert abs(float(found["log_z"]) - truth) < 4 * float(found["mcse"])
+
+
+def test_each_pair_of_two_axes_is_called_once():
+    op = Sum()
+    inputs = [pt.dscalar("a"), pt.tensor("b", shape=(4,), dtype="float64")]
+    node = with_host_calls([op(*inputs)], {})[0].owner
+    a, b, rows = np.arange(3.0), np.arange(8.0).reshape(2, 4), np.arange(5.0)
+    [values] = node.op.called_for_rows(node, a[:, None], b[None])
+    assert op.n_calls == 6
+    np.testing.assert_array_equal(values, a[:, None, None] + b)
+    node.op.called_for_rows(node, rows, b[:1])
+    assert op.n_calls == 6 + 5

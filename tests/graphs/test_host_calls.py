@@ -271,6 +271,16 @@ def test_rows_that_are_repeated_are_called_once():
     np.testing.assert_allclose(values, [log_likelihood(*row) for row in rows])
 
 
+def test_rows_that_a_block_is_filled_up_with_are_called_once():
+    """Would catch calls for rows that are repeated in turn, and for each of a second axis."""
+    op = Line()
+    node = with_host_calls([op(pt.tensor("x", shape=(2,), dtype="float64"))], {})[0].owner
+    rows = np.resize([[1.0, 2.0], [0.0, 1.0]], (8, 2))
+    [values] = node.op.called_for_rows(node, np.broadcast_to(rows[:, None], (8, 3, 2)))
+    assert op.n_calls == 2
+    np.testing.assert_allclose(values, np.tile([[log_likelihood(*row)] for row in rows], 3))
+
+
 def test_an_op_that_takes_batches_is_handed_them():
     """Would catch a call per row of an Op that PyTensor was told how to vectorise."""
 

@@ -95,7 +95,8 @@ def test_references_that_are_none_are_refused(student: energies.Energy) -> None:
     """Would catch a typing error that runs from the prior."""
     with pytest.raises(
         ValueError,
-        match="reference='posterior' must be one of \\(None, 'learned', 'laplace', 'prior'\\)",
+        match=r"reference='posterior' must be one of \(None, 'learned', 'laplace', 'prior'\), "
+        "or a DataTree with draws of the posterior, or another PyMC model",
     ):
         models.quick(student.model, reference="posterior")
     other = xr.Dataset({"z": (("chain", "draw"), [[1.0]])})

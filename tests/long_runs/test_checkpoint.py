@@ -207,3 +207,5 @@ def test_paths_are_checked() -> None:
     """Would catch a number that is taken for a path."""
     with pytest.raises(TypeError, match=r"checkpoint=True must be a path, such as 'run.ckpt'"):
         checkpoint.check_path(True)
+    with pytest.raises(TypeError, match="checkpoint='' must be a path"):
+        checkpoint.check_path("")

@@ -119,7 +119,16 @@ def test_relaxed_model_has_a_normal_likelihood_in_its_place():
 
 @pytest.mark.parametrize(
     ("tolerance", "message"),
-    [(0.0, "positive"), (np.nan, "positive"), ({"x": 1.0}, "'y'"), ({"y": -1.0}, "positive")],
+    [
+        (0.0, "positive"),
+        (np.nan, "positive"),
+        ({"x": 1.0}, "'y'"),
+        ({"y": -1.0}, "positive"),
+        ({"y": 0.1, "zz": 3.0}, r"\['y', 'zz'\].*\['y'\], and for no others"),
+        ("x", "tolerance of 'y' is 'x'"),
+        ([0.1, 0.2, 0.3], r"shape \(3,\), but its output has \(2,\): give one"),
+        (np.ones((2, 2)), r"shape \(2, 2\)"),
+    ],
 )
 def test_relax_refuses(tolerance, message):
     with pytest.raises(ValueError, match=message):

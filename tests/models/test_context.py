@@ -22,6 +22,18 @@ CALLS: list[tuple[Any, tuple[Any, ...], dict[str, Any], str]] = [
     (lz.sandwich, (), {"n_temperatures": 9}, r"'n_temperatures' \(did you mean 'betas'\?\)$"),
     (lz.bayes_factor, ({},), {}, r"'b': .*compare_evidence\(trees\) for a dictionary$"),
     (lz.evidence, (MODEL,), {"foo": 1}, r"^evidence\(\) got an unexpected .* 'foo'$"),
+    (
+        lz.evidence,
+        (MODEL,),
+        {"walkers": 8},
+        r"'walkers': it is one of sample_tempered\(\), whose tree evidence\(\) takes too$",
+    ),
+    (
+        lz.sample_hais,
+        (),
+        {"model": MODEL, "compile_kwargs": {"modus": "JAX"}},
+        r"^compile_kwargs=\{'modus': 'JAX'\}: pytensor.function.*'modus' \(did you mean 'mode'",
+    ),
     (lz.bridge_sampling, (), {"model": MODEL}, r"'idata'.*write bridge_sampling\(idata, model\)"),
     (lz.evidence_sensitivity, (MODEL,), {}, r"write evidence_sensitivity\(idata, model, alt"),
     (lz.marginal_log_likelihood, (MODEL,), {}, r"'data': write marginal_log_likelihood\(model, d"),

@@ -1,5 +1,7 @@
 """Normalised log density of points: exact values, the error that is shared, and the door."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -148,3 +150,41 @@ def test_labels_are_not_read_by_position() -> None:
             lz.log_density(tree, model, wrong)
         with pytest.raises(ValueError, match=message):
             lz.evidence_sensitivity(tree, model, {"width": wrong})
+
+
+def machine(seed: int) -> lz.energies.BernoulliRBM:
+    rng = np.random.default_rng(seed)
+    return lz.energies.bernoulli_rbm(*map(rng.standard_normal, ((6, 4), 6, 4)))
+
+
+@pytest.mark.parametrize("sampler", [lz.sample_hais, lz.sample_tempered])
+def test_machines_of_bits(sampler: Callable[..., xr.DataTree]) -> None:
+    """Catches energies that are refused, and hidden units that are not summed out."""
+    rbm = machine(1)
+    tree = sampler(model=rbm, random_seed=1, progressbar=False)
+    visible = np.array([[int(bit) for bit in f"{i:06b}"] for i in range(64)])
+    group = lz.log_density(tree, rbm, visible)["evidence"].to_dataset()
+    error = rbm.log_z - float(tree["evidence"]["log_z"][0])
+    np.testing.assert_allclose(np.exp(group["log_z"].values - error).sum(), 1.0)
+    np.testing.assert_array_equal(group["mcse"].values[0], float(tree["evidence"]["mcse"][0]))
+    both = {"visible": visible, "hidden": np.ones((64, 4))}
+    found = lz.log_density(tree, rbm, both)["evidence"]["log_z"].values[0]
+    np.testing.assert_allclose(found - error, rbm.log_density(both) - rbm.log_z)
+    with pytest.raises(ValueError, match="'lp'"):
+        lz.log_density(tree, machine(2), visible)
+    with pytest.raises(ValueError, match="another model"):
+        lz.log_density(tree, lz.energies.ising_torus((3, 3), 0.1), np.ones((2, 3, 3)))
+    with pytest.raises(ValueError, match=r"values among \(0, 1\)"):
+        lz.log_density(tree, rbm, visible / 2)
+    with pytest.raises(ValueError, match=r"\['hidden'\].*\['visible'\]|\['hidden', 'visible'\]"):
+        lz.log_density(tree, rbm, {"hidden": np.ones((2, 4))})
+
+
+def test_spins_on_a_torus() -> None:
+    torus = lz.energies.ising_torus((3, 3), coupling=0.2)
+    tree = lz.sample_hais(model=torus, random_seed=1, progressbar=False)
+    up = xr.DataArray(np.ones((2, 3, 3)), dims=("place", "row", "column"))
+    group = lz.log_density(tree, torus, up)["evidence"].to_dataset()
+    exact = 18 * 0.2 - torus.log_z
+    assert np.all(np.abs(group["log_z"].sel(estimator="hais") - exact) < 4 * group["mcse"])
+    assert group["log_z"].dims == ("estimator", "place")

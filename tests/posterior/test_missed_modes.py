@@ -6,10 +6,14 @@ import pytensor.tensor as pt
 import pytest
 import xarray as xr
 from arviz_base import from_dict
+from scipy import stats
+from scipy.special import logsumexp
 from support.checks import make_rng
 
 import pymc_logz as lz
 from pymc_logz import EvidenceWarning
+from pymc_logz.checks.missed_modes import no_surer
+from pymc_logz.estimators import LogZEstimate
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
 CENTRE, SD = 3.0, 0.4
@@ -78,3 +82,33 @@ def test_a_mode_in_many_dimensions_is_found() -> None:
     with pytest.warns(EvidenceWarning, match="disagree"):
         found = lz.bridge_sampling(tree, model, **SETTINGS)
     assert found["evidence"]["status"][0] == "missed_mode"
+
+
+def test_draws_that_keep_out_of_a_neck_have_a_larger_error() -> None:
+    """Catches errors of a third of what is missing, as of NUTS in a centred hierarchy."""
+    y = np.array([0.4, -1.1, 0.2, 0.9, -0.3, 1.3, -0.6, 0.1])
+    with pm.Model() as model:
+        tau = pm.HalfNormal("tau", 1)
+        theta = pm.Normal("theta", 0, tau, shape=8)
+        pm.Normal("y", theta, 1, observed=y)
+    grid = (np.arange(20_000) + 0.5) / 4000
+    log_f = stats.halfnorm.logpdf(grid) + stats.norm.logpdf(y[:, None], 0, np.hypot(1, grid)).sum(0)
+    exact = logsumexp(log_f) + np.log(grid[1] - grid[0])
+    rng, below = make_rng("neck", "500", "0.1"), np.cumsum(np.exp(log_f - logsumexp(log_f)))
+    t = np.interp(rng.uniform(0.1, 1, 1000), below, grid)  # of a tenth there are no draws
+    mean, sd = (t**2 / (1 + t**2))[:, None] * y, t / np.hypot(1, t)
+    theta = mean + sd[:, None] * rng.standard_normal((1000, 8))
+    draws = {"tau": t.reshape(2, 500), "theta": theta.reshape(2, 500, 8)}
+    found = lz.bridge_sampling(from_dict({"posterior": draws}), model, **SETTINGS)["evidence"]
+    assert list(found["status"].values) == ["ok", "ok"]
+    assert found.attrs["from_prior_log_z"] == pytest.approx(exact, abs=0.05)
+    assert np.all(np.abs(found["log_z"] - exact) < 1.5 * found["mcse"])
+    assert float(found["log_z"][0]) < exact - 0.1
+
+
+def test_errors_are_added_by_moments() -> None:
+    """An estimate is no surer than one from the prior that is higher allows."""
+    low, near, high = (LogZEstimate("a", log_z, 0.03, 100, 0.1, "ok") for log_z in (-0.1, -0.04, 0))
+    assert no_surer(low, high).mcse == pytest.approx(np.sqrt(0.1**2 - 0.03**2))
+    assert no_surer(high, low) == high
+    assert no_surer(near, high) == near

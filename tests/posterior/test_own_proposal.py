@@ -286,6 +286,7 @@ WRONG: list[tuple[Any, type[Exception], list[str]]] = [
         ["'rate'", "NaN"],
     ),
     (({"rate": np.ones(0), "share": np.ones(0)}, np.zeros(0)), ValueError, ["at least 2"]),
+    (xr.DataTree(), TypeError, ["proposal is a DataTree", "pair (draws, log_density)"]),
     ({"rate": stats.poisson(3), "share": stats.uniform()}, TypeError, ["real numbers"]),
 ]
 

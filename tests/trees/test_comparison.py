@@ -161,6 +161,7 @@ def test_status_warning_of_a_table_points_to_the_caller() -> None:
         ({"a": made(-1), "b": xr.DataTree()}, None, ValueError, ["trees['b']", "evidence"]),
         (three(), {"a": 1, "b": 1}, ValueError, ["prior_odds", "['a', 'b', 'c']"]),
         (three(), [1, 2], ValueError, ["prior_odds=[1, 2]", "3 positive"]),
+        (three(), "equal", ValueError, ["prior_odds='equal'", "3 positive", "None"]),
         (three(), [1, 2, 0], ValueError, ["prior_odds=[1, 2, 0]", "positive"]),
         (three(), [1, 2, np.inf], ValueError, ["prior_odds", "positive"]),
     ],
