@@ -56,11 +56,6 @@ class Search:
         self.pool = self.witnesses = self.tops = Evaluated(*nothing, np.empty((0, 0)))
         self._drawn = np.empty(0)
 
-    @property
-    def n_modes(self) -> int:
-        """Modes that particles climbed to."""
-        return sum(part.what == OF_CLIMBS for part in self.parts)
-
     def add_parts(self, parts: Sequence[Part]) -> None:
         """More densities to draw from."""
         if not parts:
@@ -250,15 +245,18 @@ class Search:
         look = self.look
         if look is None or not can_climb(look.walked):
             return
-        # fewer rows where one costs more
-        flat = self.target.prepared.flat
-        least = n_affordable(flat, look.walked.n_rows, N_ROWS[0])
-        n_rows = int(np.clip(2**17 // n_numbers(flat), least, N_ROWS[1]))
+        n_rows = self._n_climbing(look)
         start = look.walked.path.sample_reference(self.rng, n_rows)
         unit = np.maximum(start.std(axis=0), look.scale)
         start[: n_rows // 8] = towards_data(look.walked, start[: n_rows // 8], far=True)
         ends, _ = tops(look.walked.target_and_gradient, start, unit)
         self.tops = self.target(look.restored(ends)) if len(ends) else self.tops
+
+    def _n_climbing(self, look: Look) -> int:
+        """Rows that are looked at for other modes, fewer where one costs more."""
+        flat = self.target.prepared.flat
+        least = n_affordable(flat, look.walked.n_rows, N_ROWS[0])
+        return int(np.clip(2**17 // n_numbers(flat), least, N_ROWS[1]))
 
     def lacking_modes(
         self, shares: np.ndarray, heavy: float = HEAVY, most: int = N_ROWS[1]
@@ -301,20 +299,23 @@ class Search:
         return self._lacking(look, ends, height, shares, heavy)
 
     def modes_one_entry_away(
-        self, shares: np.ndarray, heavy: float, n: int = N_ROWS[1], most: int = N_TRIED
+        self, shares: np.ndarray, heavy: float, most: int = N_TRIED
     ) -> list[Component]:
         """Components at modes near rows that have one entry of a row of the prior.
 
         Where several variables have several modes each, no row of the prior may be in the basin of
-        one that differs from a known mode in a single entry.
+        one that differs from a known mode in a single entry. At most ``most`` of the rows climb.
         """
-        target, rng = self.target, self.rng
-        rows = list[np.ndarray]()
-        for part, count in zip(self.parts, np.round(n * shares).astype(int), strict=True):
-            if count and isinstance(part, Component) and isinstance(part.density, Elliptical):
-                other = part.whitened(target.prepared.prior(rng, count))
-                rows.append(part.restored(part.density.with_one_entry_of(other, rng)))
-        if not rows:
+        if self.look is None or not can_climb(self.look.walked):
+            return []
+        target, rng, rows = self.target, self.rng, list[np.ndarray]()
+        counts = np.round(self._n_climbing(self.look) * shares).astype(int)
+        others = np.split(target.prepared.prior(rng, counts.sum()), np.cumsum(counts)[:-1])
+        for part, other in zip(self.parts, others, strict=True):
+            if isinstance(part, Component) and isinstance(part.density, Elliptical):
+                moved = part.density.with_one_entry_of(part.whitened(other), rng)
+                rows.append(part.restored(moved))
+        if not sum(map(len, rows)):
             return []
         seen = target(np.concatenate(rows))
         log_weight = self.log_weight_at(seen, shares)

@@ -1,6 +1,7 @@
 """Rows beside those of a blend: parts that are too narrow, and mirror images that they lack."""
 
 from functools import cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -102,3 +103,42 @@ def test_both_signs_of_exact_readings() -> None:
         found = tree["evidence"].to_dataset().isel(estimator=0)
         assert found["status"] == "ok"
         assert abs(float(found["log_z"]) - exact) < 4 * float(found["mcse"])
+
+
+def test_others_follow_an_entry_that_is_given() -> None:
+    """As the mean of a normal is moved by one of its entries."""
+    rng = make_rng("follow")
+    factor = np.linalg.cholesky(MIXING @ MIXING.T)
+    normal, given = Elliptical(TRUE, factor), rng.normal(size=(40_000, 5))
+    rows = normal.with_one_entry_of(given, rng)
+    moved = rows[np.isclose(rows[:, 1], given[:, 1], rtol=1e-12)]
+    assert len(moved) == pytest.approx(8000, rel=0.1)
+    slope, covariance = (
+        np.polynomial.polynomial.polyfit(moved[:, 1], moved, 1)[1],
+        MIXING @ MIXING.T,
+    )
+    assert slope == pytest.approx(covariance[1] / covariance[1, 1], abs=0.1)
+
+
+def test_modes_one_entry_away_from_known_ones() -> None:
+    """Catches log Z 0.7 nats low, 50 errors: no row of the prior climbs to most of these modes."""
+    p, n, noise = 8, 12, 1.1
+    rng = make_rng("collinear")
+    x = rng.normal(size=(n, p)) + 4 * rng.normal(size=(n, 1))
+    y = x @ np.where(rng.random(p) < 0.4, 2 * rng.normal(size=p), 0.0) + noise * rng.normal(size=n)
+    with pm.Model() as model:
+        parts = [pm.Normal.dist(0, 1e-4), pm.Normal.dist(0, 5)]
+        b = pm.Mixture("b", [0.4, 0.6], parts, shape=p)
+        pm.Normal("y", x @ b, noise, observed=y)
+    free = np.array(list(product([False, True], repeat=p)))
+    log_z = [
+        stats.multivariate_normal.logpdf(
+            y, cov=noise**2 * np.eye(n) + (x * np.where(one, 5, 1e-4) ** 2) @ x.T
+        )
+        for one in free
+    ]
+    exact = logsumexp(log_z + np.log(np.where(free, 0.6, 0.4)).sum(axis=1))
+    tree = lz.sample_hais(model=model, random_seed=1, progressbar=False, cores=1)
+    found = tree["evidence"].to_dataset().isel(estimator=0)
+    assert found["status"] == "ok"
+    assert abs(float(found["log_z"]) - exact) < 4 * float(found["mcse"])
