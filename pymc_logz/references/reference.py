@@ -14,6 +14,7 @@ from pymc_logz.paths.elliptical import INFLATION, Clusters, check_enough, fitted
 from pymc_logz.paths.funnels import Funnel, fitted_funnel
 from pymc_logz.paths.geometric import DrawRows
 from pymc_logz.paths.mixture import Mixture, leaving
+from pymc_logz.pilot.within import rows_within
 from pymc_logz.references.blend import AT_ONCE, Moving
 from pymc_logz.runners.block import Block
 from pymc_logz.weights import NEGLIGIBLE
@@ -200,7 +201,12 @@ def check_start(
             start = np.concatenate([start, more])
             log_ratio = np.concatenate([log_ratio, block.densities(more)[1]])
     if not np.any(np.isfinite(log_ratio)):
-        raise ModelError(nowhere_finite(prepared.flat, start))
+        draws = start
+        if rng is not None:
+            start = rows_within(prepared, block, rng)
+            log_ratio = block.densities(start)[1]
+        if not np.any(np.isfinite(log_ratio)):
+            raise ModelError(nowhere_finite(prepared.flat, draws))
     far = check_far_rows(prepared, start, log_ratio)
     is_nan = np.isnan(log_ratio) & ~far
     if n_nan := int(is_nan.sum()):
