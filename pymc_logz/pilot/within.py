@@ -27,7 +27,7 @@ def rows_within(
     where no fewer are, until all are possible (subset simulation: Au & Beck 2001).
     """
     flat = prepared.flat
-    if flat.sites or flat.summed is not None or flat.observed is not None:
+    if flat.sites or flat.summed is not None or flat.observed or block.row_data:
         return np.empty((0, flat.n_dims))
     logp = flat.model.logp([*flat.model.observed_RVs, *flat.model.potentials], sum=False)
     entries_of = function_of_rows(flat.model, logp)
@@ -35,7 +35,8 @@ def rows_within(
     def n_impossible(rows: np.ndarray) -> np.ndarray:
         with np.errstate(all="ignore"):
             values = entries_of(rows)
-        return sum(np.sum(~(one.reshape(len(rows), -1) > -np.inf), axis=1) for one in values)
+        is_possible = [one.reshape(len(rows), -1) > -np.inf for one in values]
+        return np.sum(~np.concatenate(is_possible, axis=1), axis=1)
 
     rows = prepared.prior(rng, n_affordable(flat, few, many))
     n, centre = len(rows), np.median(rows, axis=0)
@@ -53,7 +54,8 @@ def rows_within(
         moves = rng.random(rows.shape) < np.maximum(rng.random((n, 1)), 1.0 / flat.n_dims)
         return position + moves * length * scale * rng.standard_normal(rows.shape)
 
-    now, most = n_impossible(rows), np.inf
+    now = n_impossible(rows)
+    most = now.max()
     while now.min() < most:
         most = min(now[now < most].max(), np.quantile(now, 0.25, method="higher"))
         rows = rows[rng.choice(np.flatnonzero(now <= most), n)]
