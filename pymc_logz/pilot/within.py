@@ -18,7 +18,7 @@ def rows_within(
     rng: np.random.Generator,
     few: int = 2**8,
     many: int = 2**10,
-    n_moves: int = 16,
+    n_moves: int = 32,
 ) -> np.ndarray:
     """Rows (n, d) about as the prior is where the likelihood is positive; none if none are found.
 
