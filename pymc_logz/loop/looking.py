@@ -15,6 +15,7 @@ from pymc_logz.paths.funnels import Funnel, funnel_of_target
 from pymc_logz.pilot.exchanges import reflected, reordered, slid
 from pymc_logz.pilot.population import ROWS_TO_CORRELATE, Stages, run_pilot
 from pymc_logz.pilot.settings import RunSettings
+from pymc_logz.pilot.within import rows_within
 from pymc_logz.references.blend import AT_ONCE, N_ROWS, Moving, Target
 from pymc_logz.references.reference import (
     ASKED_FOR,
@@ -59,19 +60,27 @@ def given_reference(
 
     These are there only where it is zero at nearly all of the prior.
     """
-    prepared, block = target.prepared, target.block
-    within = check_start(prepared, block, prepared.prior(rng, block.n_rows), rng)
-    return _given(prepared, settings.requested_reference, rng), within
+    prepared, block, requested = target.prepared, target.block, settings.requested_reference
+    given, draws = _prior_if_given(prepared, requested), None
+    if given is None and isinstance(requested, xr.DataTree):
+        draws = unconstrain(prepared.flat, posterior_of(requested, "reference"))
+
+    def beyond() -> np.ndarray:
+        return rows_within(prepared, block, rng) if draws is None else draws
+
+    start = prepared.prior(rng, block.n_rows)
+    within = check_start(prepared, block, start, rng, beyond if given is None else None)
+    if draws is not None:
+        given = reference_of_draws(prepared, draws, rng)
+    return given, within
 
 
-def _given(
-    prepared: Prepared, requested: str | xr.DataTree, rng: np.random.Generator
-) -> Reference | None:
+def _prior_if_given(prepared: Prepared, requested: str | xr.DataTree) -> Reference | None:
+    """The prior, where it is asked for or nothing else may be; draws that a user has go first."""
     if prepared.flat.sites:
         return OF_INTEGERS
     if isinstance(requested, xr.DataTree):
-        draws = unconstrain(prepared.flat, posterior_of(requested, "reference"))
-        return reference_of_draws(prepared, draws, rng)
+        return None
     if requested == "prior":
         return ASKED_FOR
     error = prepared.prior.log_mass()[1]

@@ -246,7 +246,9 @@ class Planner:
             rows = reference.whitened(search.witnesses.position)
             is_same = reference.funnel is look.funnel
             stages = settled(look.stages) if is_same else walk(moved, settings, rng)
-            most = min(limit, n_rows * MAX_GROWTH * longer)
+            # no path starts at draws of a prior of which next to none is within the support
+            is_rare = look.stages.log_z is None
+            most = limit if is_rare else min(limit, n_rows * MAX_GROWTH * longer)
             planned, trial = refine(moved, settings, stages, rng, reference, rows, most)
             if trial is None:
                 return planned

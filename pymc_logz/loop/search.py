@@ -14,7 +14,7 @@ import numpy as np
 
 from pymc_logz.loop.looking import Look
 from pymc_logz.models.context import n_affordable, n_numbers
-from pymc_logz.paths.elliptical import Elliptical, fitted_clusters, fitted_to_few
+from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.funnels import Funnel
 from pymc_logz.pilot.population import ROWS_TO_CORRELATE
 from pymc_logz.references.blend import (
@@ -29,7 +29,6 @@ from pymc_logz.references.blend import (
     log_blend,
 )
 from pymc_logz.references.modes import modes_of
-from pymc_logz.references.reference import widened
 from pymc_logz.runners.anneal import Annealed
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.climb import tops, towards_data
@@ -393,14 +392,3 @@ class Search:
 def can_climb(block: Block, most: int = 2**8) -> bool:
     """Whether there are gradients, and not too many: each mode takes two for each dimension."""
     return block.follows_whole_gradient and block.path.n_dims <= most
-
-
-def fitted_components(
-    rows: np.ndarray, n_effective: float, funnel: Funnel | None, rng: np.random.Generator
-) -> list[Component]:
-    """Student-t components fitted to rows of a model (n, d), somewhat wider than they are."""
-    moving = rows if funnel is None else funnel.whitened(rows)
-    if len(rows) <= rows.shape[1]:
-        return [Component(fitted_to_few(moving, 5.0), funnel)]
-    fit = widened(fitted_clusters(moving, n_effective, rng))
-    return [Component(one, funnel) for one in fit.components]

@@ -12,11 +12,11 @@ import numpy as np
 
 from pymc_logz.loop.frozen import Planned
 from pymc_logz.loop.looking import Look, narrow_end
-from pymc_logz.loop.search import OF_CLIMBS, Search, fitted_components
+from pymc_logz.loop.search import OF_CLIMBS, Search
 from pymc_logz.models.context import n_numbers
 from pymc_logz.models.density import draw_posterior
 from pymc_logz.models.known_priors import normal_columns
-from pymc_logz.paths.elliptical import Clusters, Elliptical
+from pymc_logz.paths.elliptical import Clusters, Elliptical, fitted_clusters, fitted_to_few
 from pymc_logz.paths.funnels import Funnel
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.blend import AT_ONCE, N_STARTS, Component, Part, Prior, Target
@@ -25,7 +25,7 @@ from pymc_logz.references.directions import independent_directions
 from pymc_logz.references.given_few import independent_given_few
 from pymc_logz.references.modes import MAX_DIMS, followed
 from pymc_logz.references.nested import OF_NESTED
-from pymc_logz.references.reference import Reference, components_in_words, funnel_of
+from pymc_logz.references.reference import Reference, components_in_words, funnel_of, widened
 from pymc_logz.runners.anneal import merge
 from pymc_logz.runners.progress import is_shown
 from pymc_logz.weights import resampled
@@ -138,6 +138,17 @@ def first_components(
     assert look.stages.end is not None
     n_first = len(look.stages.end)
     return fitted_components(known, (n_first + len(known)) / 2, look.funnel, search.rng)
+
+
+def fitted_components(
+    rows: np.ndarray, n_effective: float, funnel: Funnel | None, rng: np.random.Generator
+) -> list[Component]:
+    """Student-t components fitted to rows of a model (n, d), somewhat wider than they are."""
+    moving = rows if funnel is None else funnel.whitened(rows)
+    if len(rows) <= rows.shape[1]:
+        return [Component(fitted_to_few(moving, 5.0), funnel)]
+    fit = widened(fitted_clusters(moving, n_effective, rng))
+    return [Component(one, funnel) for one in fit.components]
 
 
 def proposed(search: Search, n_expensive: int = 2**9) -> Iterator[Part]:

@@ -217,7 +217,8 @@ def nowhere_finite(flat: FlatModel, rows: np.ndarray) -> str:
     return (
         f"the likelihood (with potentials) is zero or NaN at all of {len(rows):,} prior draws (for "
         f"example {describe_row(flat, rows[0])}{where}): the data are outside the support of the "
-        "likelihood, a covariate or an expression is NaN, or the prior is too far from the data"
+        "likelihood, or possible in a tiny part of the prior only (start from posterior draws: "
+        "reference=), a covariate or an expression is NaN, or the prior is too far from the data"
     )
 
 

@@ -275,7 +275,9 @@ def _parameters_except_mean(model: pm.Model, rv: Any) -> list[Any] | None:
         return list(op.dist_params(node)[1:])
     if type(op) not in (timeseries.RandomWalkRV, timeseries.AutoRegressiveRV):
         return None
-    random = [part for part in node.inputs if isinstance(part.owner_op, basic.RandomVariable)]
+    # distributions of its own; others are free variables that decide it
+    own = [part for part in node.inputs if part not in model.free_RVs]
+    random = [part for part in own if isinstance(part.owner_op, basic.RandomVariable)]
     if not random or any(type(part.owner_op) not in NORMAL for part in random):
         return None
     others, steps = [part for part in node.inputs if part not in random], (r.owner for r in random)

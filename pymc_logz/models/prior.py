@@ -8,6 +8,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from pymc.distributions.shape_utils import change_dist_size
+from pymc.distributions.timeseries import AutoRegressiveRV
 from pymc.initial_point import make_initial_point_expression
 from pymc.pytensorf import collect_default_updates, find_rng_nodes, replace_rng_nodes, rvs_in_graph
 from pytensor.graph.basic import Variable
@@ -273,16 +274,37 @@ def _batched(values: Sequence[Any], size: Variable) -> list[Any]:
     random = rvs_in_graph(outputs)
     order = general_toposort(outputs, lambda var: var.owner.inputs if var.owner else None)
     resized: dict[Variable, Variable] = {}
+    # what is vectorised along with a parameter of one of these is not to be drawn twice
+    follows = any(isinstance(rv.owner.op, AutoRegressiveRV) for rv in random)
     for rv in order:
         if rv not in random or not isinstance(rv.type, TensorType):
             continue
         # only the roots are resized: what depends on them is vectorised along
         if not set(resized) & set(ancestors([rv], blockers=list(resized))):
             resized[rv] = change_dist_size(rv, new_size=(size,), expand=True)
+        elif isinstance(rv.owner.op, AutoRegressiveRV):
+            resized[rv] = _batched_autoregression(rv, resized, size)
+        elif follows:
+            resized[rv] = vectorize_graph(rv, resized)
     batched = vectorize_graph(outputs, resized)
     if any(new.ndim != old.ndim + 1 for new, old in zip(batched, outputs, strict=True)):
         raise ValueError("a free variable was not batched")
     return batched
+
+
+def _batched_autoregression(rv: Any, resized: dict[Variable, Variable], size: Variable) -> Any:
+    """A batch of an autoregression, whose loop over time, with draws in it, is made anew."""
+    op, node = rv.owner.op, rv.owner
+    *parameters, steps, _ = node.inputs
+    batched = []
+    for parameter, n_own in zip(parameters, (1, 0, 1), strict=True):
+        new = vectorize_graph(parameter, resized)
+        n_missing = rv.type.ndim + n_own - new.type.ndim
+        if new.type.ndim > parameter.type.ndim:  # else it is the same for all
+            new = pt.expand_dims(new, tuple(range(1, 1 + n_missing)))
+        batched.append(new)
+    sizes = (size, *rv.type.shape[:-1])
+    return AutoRegressiveRV.rv_op(*batched, steps, op.ar_order, op.constant_term, size=sizes)
 
 
 def _with_equal_parameters(outputs: Sequence[Any]) -> list[Any]:

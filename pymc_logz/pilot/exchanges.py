@@ -83,7 +83,7 @@ def reflected(
             moved[np.ix_(chosen, own)] *= np.where(flips, -1.0, 1.0)
         return moved
 
-    return _metropolis(block.log_target, rows, proposed, rng, n_moves)
+    return metropolis(block.log_target, rows, proposed, rng, n_moves)
 
 
 def slid(
@@ -103,10 +103,10 @@ def slid(
         which = rng.integers(len(axes), size=len(rows))
         return position + rng.standard_normal((len(rows), 1)) * axes[which]
 
-    return _metropolis(density, rows, proposed, rng, n_moves)
+    return metropolis(density, rows, proposed, rng, n_moves)
 
 
-def _metropolis(
+def metropolis(
     density: Callable[[np.ndarray], np.ndarray],
     rows: np.ndarray,
     proposed: Callable[[np.ndarray], np.ndarray],

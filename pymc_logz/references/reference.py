@@ -1,5 +1,6 @@
 """What a path starts from: the prior, or a mixture fitted to rows or to the curvature at a mode."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -170,13 +171,15 @@ def check_start(
     block: Block,
     start: np.ndarray,
     rng: np.random.Generator | None = None,
+    beyond: Callable[[], np.ndarray] | None = None,
     fewest: int = 64,
     most: int = 2**17,
 ) -> np.ndarray | None:
     """Look at rows of the reference and their likelihood before anything is run on them.
 
     Where that is zero at all but a few, more are drawn from the prior by a generator, until it is
-    positive at the ``fewest`` that a population can start from; these are returned.
+    positive at the ``fewest`` that a population can start from; these are returned. Where it is
+    zero at all of them, those from ``beyond`` stand in for them.
     """
 
     def such_as(which: np.ndarray) -> str:
@@ -184,10 +187,10 @@ def check_start(
 
     prepared.prior.warn_of_restriction()
     walls = walls_of(block.kernel)
-    if walls and (beyond := outside(walls, start)).any():
+    if walls and (too_far := outside(walls, start)).any():
         raise ModelError(
-            f"{beyond.mean():.0%} of the prior draws are beyond the walls of the kernel, such as "
-            f"{such_as(beyond)}; walls reflect what is within them, so give the "
+            f"{too_far.mean():.0%} of the prior draws are beyond the walls of the kernel, such as "
+            f"{such_as(too_far)}; walls reflect what is within them, so give the "
             "model a prior that stays there"
         )
     _, log_ratio = block.densities(start)
@@ -200,7 +203,10 @@ def check_start(
             start = np.concatenate([start, more])
             log_ratio = np.concatenate([log_ratio, block.densities(more)[1]])
     if not np.any(np.isfinite(log_ratio)):
-        raise ModelError(nowhere_finite(prepared.flat, start))
+        draws, start = start, start[:0] if beyond is None else beyond()
+        log_ratio = block.densities(start)[1] if len(start) else log_ratio
+        if not np.any(np.isfinite(log_ratio)):
+            raise ModelError(nowhere_finite(prepared.flat, draws))
     far = check_far_rows(prepared, start, log_ratio)
     is_nan = np.isnan(log_ratio) & ~far
     if n_nan := int(is_nan.sum()):

@@ -219,3 +219,23 @@ def test_share_of_entries_in_order_that_are_not_alike() -> None:
     assert prior.log_mass() == (log_mass, error)
     rows, draws = prior(np.random.default_rng(1), 4096), make_rng().normal(means, 1, (8192, 2))
     assert stats.ks_2samp(rows[:, 0], draws[np.diff(draws)[:, 0] > 0, 0]).pvalue > 1e-4
+
+
+def test_draws_of_autoregressions_are_made_together() -> None:
+    """Catches a batch whose parameters go to other rows, and a loop of calls, a row each."""
+    with pm.Model() as model:
+        mean, rho = pm.Normal("mean"), pm.Normal("rho", 0.5, 0.1, shape=3)
+        tau = pm.LogNormal("tau", mean)
+        start = pm.Normal.dist(mean, tau, shape=(2, 2))
+        pm.AR("x", rho, sigma=tau, init_dist=start, constant=True, shape=(2, 6))
+        pm.Potential("nothing", 0.0 * pm.Normal("after", tau).sum())
+    prior, flat = PriorDraws(model), flatten_model(model)
+    assert prior.vectorized
+    values = constrain(flat, prior(make_rng("autoregression"), 2000))
+    x, tau, mean = values["x"], values["tau"][:, None, None], values["mean"][:, None, None]
+    level, first, second = values["rho"].T[:, :, None, None]
+    steps = x[..., 2:] - level - first * x[..., 1:-1] - second * x[..., :-2]
+    noise = np.concatenate([(x[..., :2] - mean) / tau, steps / tau], axis=2).reshape(2000, 12)
+    noise = np.c_[noise, values["after"] - values["tau"], values["mean"]]
+    assert min(stats.kstest(column, "norm").pvalue for column in noise.T) > LOWEST_P
+    assert np.abs(np.corrcoef(noise.T) - np.eye(14)).max() < 5 / np.sqrt(2000)

@@ -118,9 +118,11 @@ def test_what_another_narrows_by_is_not_normal_given_it() -> None:
         pm.Normal("e", a, pm.math.exp(b), shape=3)
         pm.GaussianRandomWalk("f", a, pm.math.exp(c), init_dist=pm.Normal.dist(0, 1), shape=3)
         pm.Gamma("g", pm.math.exp(d), 1)
+        h, i = pm.Normal("h", 0, 1, shape=2), pm.HalfNormal("i", 1)
+        pm.AR("j", h, sigma=i, init_dist=pm.Normal.dist(a, 1, shape=2), steps=3)
         pm.Normal("y", a, 1, observed=0.0)
     flat = prepare(model, np.random.default_rng(0)).flat
-    assert {flat.owners[j] for j in normal_columns(flat)} == {"a", "e", "f"}
+    assert {flat.owners[j] for j in normal_columns(flat)} == {"a", "e", "f", "j"}
 
 
 def test_sums_of_small_differences_are_no_missing_tail() -> None:
