@@ -15,7 +15,6 @@ import numpy as np
 from pymc_logz.loop.looking import Look
 from pymc_logz.models.context import n_affordable, n_numbers
 from pymc_logz.paths.elliptical import Elliptical
-from pymc_logz.paths.funnels import Funnel
 from pymc_logz.pilot.population import ROWS_TO_CORRELATE
 from pymc_logz.references.blend import (
     N_ROWS,

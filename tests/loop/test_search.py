@@ -15,8 +15,8 @@ from support.learned_references import ENERGIES, N_LOOKS, N_ROWS, Known, known
 import pymc_logz as lz
 from pymc_logz import energies
 from pymc_logz.estimators import importance_log_z
-from pymc_logz.loop.search import FLOOR, Search, fitted_components
-from pymc_logz.loop.widening import components_of
+from pymc_logz.loop.search import FLOOR, Search
+from pymc_logz.loop.widening import components_of, fitted_components
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.pilot.ladder import anneal_back, settled
 from pymc_logz.references.blend import Blend, Component, Evaluated, Prior, Target
