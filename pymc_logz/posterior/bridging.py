@@ -16,7 +16,7 @@ from pymc_logz.estimators import LogZEstimate, bridge_log_z
 from pymc_logz.models.context import check_no_model, model_from, written_as
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.exact import exact_observations
-from pymc_logz.models.preparation import prepare
+from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.paths.elliptical import fitted_normal
 from pymc_logz.posterior.own_proposal import importance
 from pymc_logz.posterior.repetitions import (
@@ -228,7 +228,6 @@ def _bridged(
             log_mass, mass_error = prepared.prior.log_mass(rngs.checks)
             density = RowDensity(prepared.flat, compile_kwargs)
         watch.end("compile_time")
-        from_prior = dict[str, float]()
         with line(f"Density of {posterior.rows[..., 0].size} draws of the posterior"):
             log_target = target_at_draws(density, posterior, idata)
         requested = {"method": "bridge_sampling", "bridge_method": method, "draws": draws}
@@ -240,20 +239,10 @@ def _bridged(
             how = method, cross_check, draws, rngs.pilot, repetitions, running
             bridged, alone, found = bridge(density, posterior, log_target, *how)
         with line("Checking the result"):
-            first, *others = (one.less(log_mass, mass_error) for one in bridged)
-            rows = posterior.rows[~posterior.on_boundary]
-            found += tail_doubts(prepared.flat, density, rows, rngs.checks)
-            if first.usable:
-                found += symmetry_doubts(prepared.flat, density, rows)
-            if not (found or posterior.doubts):
-                opinion = log_z_from_prior(prepared, first, rngs.checks, compile_kwargs)
-                if opinion is not None:
-                    found += larger(opinion, first)
-                    first, *others = (no_surer(one, opinion) for one in (first, *others))
-                    from_prior = {
-                        "from_prior_log_z": opinion.log_z,
-                        "from_prior_mcse": opinion.mcse,
-                    }
+            normalised = [one.less(log_mass, mass_error) for one in bridged]
+            held = prepared, posterior, density, normalised, rngs.checks, compile_kwargs
+            (first, *others), seen, more = held_against_the_model(*held, found)
+            found += more
     warn_of_doubts(found)
     doubts = [*posterior.doubts, *found, *prior_doubts(prepared.prior_doubt)]
     estimates = [*doubted([first], doubts), *second_opinions(first, others, doubts)]
@@ -268,7 +257,7 @@ def _bridged(
         **prepared.record(),
         "n_nan": density.n_nan,
         **noted(doubts),
-        **from_prior,
+        **seen,
         **bridged[0].details,
     }
     attrs = run_attrs(density.compiled, density.batching, float(np.exp(log_mass)), cost, **own)
@@ -277,6 +266,32 @@ def _bridged(
         values = [getattr(one.less(log_mass, mass_error), name) for one in alone]
         group[f"repetition_{name}"] = ("repetition", np.array(values), {"units": "nats"})
     return with_evidence(idata, group, BRIDGED)
+
+
+def held_against_the_model(
+    prepared: Prepared,
+    posterior: PosteriorRows,
+    density: RowDensity,
+    estimates: list[LogZEstimate],
+    rng: np.random.Generator,
+    compile_kwargs: Mapping[str, Any] | None,
+    found: Sequence[Doubt],
+) -> tuple[list[LogZEstimate], dict[str, float], list[Doubt]]:
+    """Estimates, log Z by rows from the prior if it was looked for, and doubts beside those found.
+
+    Errors are widened to what log Z from the prior allows.
+    """
+    first, rows = estimates[0], posterior.rows[~posterior.on_boundary]
+    doubts = tail_doubts(prepared.flat, density, rows, rng)
+    if first.usable:
+        doubts += symmetry_doubts(prepared.flat, density, rows)
+    own = None
+    if not (found or doubts or posterior.doubts):
+        own = log_z_from_prior(prepared, first, rng, compile_kwargs)
+    if own is None:
+        return estimates, {}, doubts
+    seen = {"from_prior_log_z": own.log_z, "from_prior_mcse": own.mcse}
+    return [no_surer(one, own) for one in estimates], seen, larger(own, first)
 
 
 def _warn_of_nan(n_nan: int) -> None:
