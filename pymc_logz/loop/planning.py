@@ -215,12 +215,11 @@ class Planner:
                     n_higher = np.sum(beside.log_target > seen.log_target.max())
                     found = blend, min(share, trial.weight_ess / N_TRIED), trial
                     return None if n_higher > TOLERANCE * N_TRIED else found
-            else:
-                more += [] if share < LEAST else search.modes_of_heavy(rows)
-                if more or share < LEAST:
-                    more += search.modes_one_entry_away(shares, HEAVY)
-                if not more and share < LEAST:
+            elif share < LEAST:
+                if not (more := [*search.modes_one_entry_away(shares, HEAVY)]):
                     return None
+            elif more := [*search.modes_of_heavy(rows)]:
+                more += search.modes_one_entry_away(shares, HEAVY)
             if more:
                 search.add_and_draw(more)
                 continue

@@ -315,10 +315,8 @@ class Search:
                 rows.append(part.restored(moved))
         if not sum(map(len, rows)):
             return []
-        seen = target(np.concatenate(rows))
-        log_weight = self.log_weight_at(seen, shares)
-        n_heavy = min(most, int(np.sum(log_weight > np.log(heavy))))
-        return self.modes_near(seen.position[np.argsort(-log_weight)[:n_heavy]], shares, heavy)
+        found = self._heaviest(target(np.concatenate(rows)), shares, heavy, most)
+        return self.modes_near(found.position, shares, heavy)
 
     def beside(
         self, tried: Annealed, shares: np.ndarray, heavy: float, most: int = 64
@@ -342,7 +340,10 @@ class Search:
         further = 2.0 ** rng.uniform(0, np.finfo(float).nmant, n) * apart
         moved[1::2] *= np.where(flipped[1::2], -1.0, 1.0)
         moved[each[::2], column[::2]] += further[::2]
-        seen = self.target(moved)
+        return self._heaviest(self.target(moved), shares, heavy, most)
+
+    def _heaviest(self, seen: Evaluated, shares: np.ndarray, heavy: float, most: int) -> Evaluated:
+        """Rows whose weight is above ``heavy``, the heaviest first, at most ``most``."""
         log_weight = self.log_weight_at(seen, shares)
         n_heavy = min(most, int(np.sum(log_weight > np.log(heavy))))
         return seen.chosen(np.argsort(-log_weight)[:n_heavy])
