@@ -193,7 +193,7 @@ def test_spikes_and_slabs_are_no_funnel() -> None:
     """Would catch a spread that follows which of two clusters a row is in."""
     rng = make_rng("spikes and slabs")
     is_slab = rng.random((1024, 1)) < 0.4
-    rows = np.where(is_slab, [2.0, 0.0, 0.0] + rng.normal(size=(1024, 3)), 0.0)
+    rows = np.where(is_slab, rng.normal([2.0, 0.0, 0.0], size=(1024, 3)), 0.0)
     rows += 1e-4 * rng.normal(size=rows.shape)
     assert funnel_of_target(rows) is None
     assert fitted_funnel(rows, rows) is None
