@@ -2,13 +2,14 @@
 
 import threading
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-from pymc.distributions.shape_utils import change_dist_size
-from pymc.distributions.timeseries import AutoRegressiveRV
+from pymc.distributions.shape_utils import _change_dist_size, change_dist_size
+from pymc.distributions.timeseries import GARCH11RV, AutoRegressiveRV, EulerMaruyamaRV
 from pymc.initial_point import make_initial_point_expression
 from pymc.pytensorf import collect_default_updates, find_rng_nodes, replace_rng_nodes, rvs_in_graph
 from pytensor.graph.basic import Variable
@@ -275,15 +276,16 @@ def _batched(values: Sequence[Any], size: Variable) -> list[Any]:
     order = general_toposort(outputs, lambda var: var.owner.inputs if var.owner else None)
     resized: dict[Variable, Variable] = {}
     # what is vectorised along with a parameter of one of these is not to be drawn twice
-    follows = any(isinstance(rv.owner.op, AutoRegressiveRV) for rv in random)
+    loops = AutoRegressiveRV | EulerMaruyamaRV | GARCH11RV
+    follows = any(isinstance(rv.owner.op, loops) for rv in random)
     for rv in order:
         if rv not in random or not isinstance(rv.type, TensorType):
             continue
         # only the roots are resized: what depends on them is vectorised along
         if not set(resized) & set(ancestors([rv], blockers=list(resized))):
             resized[rv] = change_dist_size(rv, new_size=(size,), expand=True)
-        elif isinstance(rv.owner.op, AutoRegressiveRV):
-            resized[rv] = _batched_autoregression(rv, resized, size)
+        elif isinstance(rv.owner.op, loops):
+            resized[rv] = _batched_loop(rv, resized, size)
         elif follows:
             resized[rv] = vectorize_graph(rv, resized)
     batched = vectorize_graph(outputs, resized)
@@ -292,34 +294,37 @@ def _batched(values: Sequence[Any], size: Variable) -> list[Any]:
     return batched
 
 
-def _batched_autoregression(rv: Any, resized: dict[Variable, Variable], size: Variable) -> Any:
-    """A batch of an autoregression, whose loop over time, with draws in it, is made anew."""
-    op, node = rv.owner.op, rv.owner
-    *parameters, steps, _ = node.inputs
+def _batched_loop(rv: Any, resized: dict[Variable, Variable], size: Variable) -> Any:
+    """A batch of a distribution whose loop over time has draws in it, and is made anew."""
+    op, (*parameters, rng) = rv.owner.op, rv.owner.inputs
     batched = []
-    for parameter, n_own in zip(parameters, (1, 0, 1), strict=True):
+    for parameter, n_own in zip(parameters, op.ndims_params, strict=True):
         new = vectorize_graph(parameter, resized)
         n_missing = rv.type.ndim + n_own - new.type.ndim
         if new.type.ndim > parameter.type.ndim:  # else it is the same for all
             new = pt.expand_dims(new, tuple(range(1, 1 + n_missing)))
         batched.append(new)
-    sizes = (size, *rv.type.shape[:-1])
-    return AutoRegressiveRV.rv_op(*batched, steps, op.ar_order, op.constant_term, size=sizes)
+    like = SimpleNamespace(owner=SimpleNamespace(inputs=[*batched, rng]))
+    return _change_dist_size(op, like, new_size=(size, *rv.type.shape[:-1]), expand=False)
 
 
 def _with_equal_parameters(outputs: Sequence[Any]) -> list[Any]:
-    """The same graphs, with first parameters as large as all of a distribution."""
+    """The same graphs, with first parameters as large as all of a distribution, and known sizes."""
     # PyTensor counts the dimensions that a batch adds by the first parameter alone, so that
-    # Normal(0, sigma, shape=4) would not be batched along with its sigma
+    # Normal(0, sigma, shape=4) would not be batched along with its sigma; and it adds none to a
+    # size that is a graph, as that of the steps of a random walk
     made: dict[Variable, Variable] = {}
     for node in toposort(outputs):
         inputs = [made.get(var, var) for var in node.inputs]
         new = node.clone_with_new_inputs(inputs)
-        if isinstance(node.op, RandomVariable) and not any(node.op.ndims_params):
+        if isinstance(node.op, RandomVariable):
             rng, size, first, *others = inputs
-            if any(one.owner is not None for one in others):
+            batch = node.outputs[1].type.shape[: node.op.batch_ndim(node)]
+            if size.owner is not None and None not in batch:
+                size = pt.constant(batch, dtype="int64")
+            if not any(node.op.ndims_params) and any(one.owner is not None for one in others):
                 first = first + sum(pt.zeros_like(one) for one in others)
-                new = node.op.make_node(rng, size, first, *others)
+            new = node.op.make_node(rng, size, first, *others)
         made.update(zip(node.outputs, new.outputs, strict=True))
     return [made.get(var, var) for var in outputs]
 

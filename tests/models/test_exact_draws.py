@@ -237,5 +237,51 @@ def test_draws_of_autoregressions_are_made_together() -> None:
     steps = x[..., 2:] - level - first * x[..., 1:-1] - second * x[..., :-2]
     noise = np.concatenate([(x[..., :2] - mean) / tau, steps / tau], axis=2).reshape(2000, 12)
     noise = np.c_[noise, values["after"] - values["tau"], values["mean"]]
+    normal_and_apart(noise)
+
+
+def normal_and_apart(noise: np.ndarray) -> None:
+    """Columns of noise are standard normal, and not correlated."""
+    n, d = noise.shape
     assert min(stats.kstest(column, "norm").pvalue for column in noise.T) > LOWEST_P
-    assert np.abs(np.corrcoef(noise.T) - np.eye(14)).max() < 5 / np.sqrt(2000)
+    assert np.abs(np.corrcoef(noise.T) - np.eye(d)).max() < 5 / np.sqrt(n)
+
+
+def test_draws_of_series_are_made_together() -> None:
+    """Catches steps that do not follow the scale of their row, and a loop of calls, a row each."""
+    with pm.Model() as model:
+        tau, rho = pm.LogNormal("tau"), pm.Beta("rho", 2, 4)
+        start = pm.Normal.dist(0, 1)
+        pm.GaussianRandomWalk("walk", sigma=tau, init_dist=start, shape=4)
+        innovation = pm.Laplace.dist(0, tau)
+        pm.RandomWalk("steps", init_dist=start, innovation_dist=innovation, shape=(2, 3))
+        pm.GARCH11("vol", omega=tau, alpha_1=rho, beta_1=0.3, initial_vol=1.0, shape=4)
+        drift = {"sde_fn": lambda x, k: (-k * x, 2.0), "sde_pars": (tau,), "init_dist": start}
+        pm.EulerMaruyama("way", 0.1, **drift, shape=4, initval=np.zeros(4))
+        pm.Potential("nothing", 0.0 * tau)
+    prior, flat = PriorDraws(model), flatten_model(model)
+    assert prior.vectorized
+    values = constrain(flat, prior(make_rng("series"), 2000))
+    tau, rho = values["tau"][:, None], values["rho"]
+    walk, vol, way = (values[name] for name in ("walk", "vol", "way"))
+    steps = np.diff(values["steps"], axis=2).reshape(2000, 4)
+    normal_and_apart(
+        np.hstack(
+            [
+                walk[:, :1],
+                np.diff(walk) / tau,
+                stats.norm.ppf(stats.laplace.cdf(steps / tau)),
+                (way[:, 1:] - (1 - 0.1 * tau) * way[:, :-1]) / (2 * np.sqrt(0.1)),
+                volatile(vol, tau[:, 0], rho, 0.3),
+            ]
+        )
+    )
+
+
+def volatile(x: np.ndarray, omega: np.ndarray, alpha: np.ndarray, beta: float) -> np.ndarray:
+    """Noise of a GARCH(1, 1) series that starts with a spread of 1."""
+    spread, noise = np.ones(len(x)), [x[:, 0]]
+    for before, now in zip(x.T[:-1], x.T[1:], strict=True):
+        spread = np.sqrt(omega + alpha * before**2 + beta * spread**2)
+        noise.append(now / spread)
+    return np.stack(noise, axis=1)
