@@ -18,6 +18,7 @@ from pymc_logz.models.cache import kept_for
 from pymc_logz.models.flat import FlatModel, constrain, function_of_rows
 from pymc_logz.models.guards import ONE_TURN, is_circular
 from pymc_logz.models.known_priors import n_factored
+from pymc_logz.models.labelled import in_tensors, is_labelled
 from pymc_logz.paths.geometric import AnnealingPath, most_values
 
 
@@ -69,8 +70,9 @@ def model_from(model: Any, call: str) -> pm.Model:
 def pymc_model_of(given: Any) -> Any:
     """The PyMC model inside a model of Bambi, if it is built; else what was given.
 
-    Values of angles that PyMC lets wrap around have infinite mass: of a model with such angles it
-    is a copy with the same names, data and density, in which they have one turn.
+    Of a model with variables of `pymc.dims` it is a copy of plain tensors. Values of angles that
+    PyMC lets wrap around have infinite mass: of a model with such angles it is a copy with the same
+    names, data and density, in which they have one turn.
     """
     if type(given).__module__.partition(".")[0] == "bambi":
         given = getattr(getattr(given, "backend", None), "model", None)
@@ -78,6 +80,7 @@ def pymc_model_of(given: Any) -> Any:
             raise TypeError("this Bambi model has no PyMC model yet: call its method build() first")
     if not isinstance(given, pm.Model):
         return given
+    given = without_labels(given)
     angles = [rv.name for rv in given.free_RVs if is_circular(given.rvs_to_transforms[rv])]
     if not angles:
         return given
@@ -85,6 +88,13 @@ def pymc_model_of(given: Any) -> Any:
     kept.bake_in(given.data_vars)  # of which PyMC makes copies
     copied = partial(change_value_transforms, vars_to_transforms=dict.fromkeys(angles, ONE_TURN))
     return kept.get("one turn", lambda: without_initial_values(given, copied))
+
+
+def without_labels(model: pm.Model) -> pm.Model:
+    """The same model, or one of plain tensors if it has variables of `pymc.dims`."""
+    if not any(map(is_labelled, model.named_vars.values())):
+        return model
+    return kept_for(model).get("in tensors", lambda: in_tensors(model))
 
 
 def without_initial_values[Made](model: pm.Model, copied: Callable[[pm.Model], Made]) -> Made:

@@ -12,7 +12,6 @@ from pymc.pytensorf import rvs_in_graph
 from pymc.variational.minibatch_rv import MinibatchRandomVariable
 from pytensor.graph.traversal import ancestors
 from pytensor.sparse import SparseTensorType
-from pytensor.tensor.type import TensorType
 
 from pymc_logz.errors import (
     DiscreteVariableError,
@@ -67,12 +66,6 @@ def _check_variables(model: pm.Model) -> None:
         raise ModelError(
             "the model has no observed variable and no potential, so its log Z is 0 by "
             "definition; pass data with observed= or add a pm.Potential"
-        )
-    labelled = [rv.name for rv in model.free_RVs if not isinstance(rv.type, TensorType)]
-    if labelled:
-        raise ModelError(
-            f"free variables {labelled} are pm.dims variables, which are not supported yet; "
-            "declare them with pm.Normal(..., dims=...) and the like"
         )
     tied = [
         rv.name

@@ -13,6 +13,7 @@ from pymc_logz.arguments import check_integer, settings_among
 from pymc_logz.errors import logger
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.loop.calls import begun
+from pymc_logz.models.context import without_labels
 from pymc_logz.runners.arrays import filled, leaves, mapped
 from pymc_logz.runners.moves import kernel_for
 from pymc_logz.runners.temper import TemperBlock, Walkers
@@ -223,6 +224,7 @@ class SimulatedTempering(BatchedStep):
     ) -> None:
         model = pm.modelcontext(model)
         self._take(vars, model, rng)
+        model = without_labels(model)
         check_integer(1, pilot_tune=pilot_tune)
         kernel, reference = kernel_for(kernel, model), checked_reference(reference, model)
         given = settings_among(locals(), TemperedSettings)

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
-import pymc.dims as pmd
 import pytensor.tensor as pt
 import pytest
 import xarray as xr
@@ -357,17 +356,6 @@ def test_coordinates_and_dims_reach_the_result() -> None:
     assert list(effect["group"].to_numpy()) == ["a", "b", "c"]
     assert tree["weighted_posterior"]["effect"].dims == effect.dims
     assert models.log_z_of(tree)[2] == "ok"
-
-
-def test_dims_models() -> None:
-    """Would catch an error from inside PyTensor for models written with pymc.dims."""
-    with pm.Model(coords={"group": ["a", "b", "c"]}) as model:
-        effect = pmd.Normal("effect", 0, 1, dims="group")
-        y = xr.DataArray([0.0, 1.0, 2.0], dims="group")
-        pmd.Normal("y", effect, 1, observed=y)
-    with pytest.raises(lz.ModelError, match=r"'effect'.*pm\.dims.*dims=") as error:
-        models.quick(model)
-    assert "not supported" in str(error.value)
 
 
 def test_variables_of_size_zero() -> None:
