@@ -67,7 +67,7 @@ def _next_modes(
     found: list[Mode],
 ) -> tuple[list[Mode], np.ndarray]:
     """Modes that a few of the rows ``left`` lead to, added to those found, and what is left."""
-    chosen = left[furthest(rows[left], height[left], scale=scale)]
+    chosen = left[furthest(rows[left], height[left], scale)]
     new = list[Mode]()
     for mode in followed(block, rows[chosen], scale):
         if not any(_same(mode, one) for one in found + new):
@@ -88,18 +88,15 @@ def _explained(modes: list[Mode], block: Block, rows: np.ndarray, height: np.nda
     return explained
 
 
-def furthest(
-    rows: np.ndarray, height: np.ndarray, n: int = N_STARTS, scale: np.ndarray | None = None
-) -> list[int]:
+def furthest(rows: np.ndarray, height: np.ndarray, scale: np.ndarray) -> list[int]:
     """A few of some rows (k, d): the highest, and those that are furthest from the ones before.
 
-    In units of a scale (d,), of their standard deviations without one.
+    In units of a scale (d,).
     """
     chosen, nearest = list[int](), np.full(len(rows), np.inf)
-    while len(chosen) < min(n, len(rows)):
+    while len(chosen) < min(N_STARTS, len(rows)):
         chosen.append(int(np.argmax(nearest if chosen else height)))
-        unit = np.maximum(rows.std(axis=0), 1e-300) if scale is None else scale
-        apart = np.linalg.norm((rows - rows[chosen[-1]]) / unit, axis=1)
+        apart = np.linalg.norm((rows - rows[chosen[-1]]) / scale, axis=1)
         nearest = np.minimum(nearest, apart)
         nearest[chosen] = -np.inf
     return chosen
