@@ -103,7 +103,7 @@ def test_what_is_not_finite_or_not_positive_spoils_no_other(both) -> None:
     for matrices, vectors in ((broken, x), (lost, x), (stored, bad)):
         kept = bands.are_positive(matrices) & np.isfinite(vectors).all(axis=1)
         assert np.array_equal(kept, [True, False, True])
-        for one in ("solved", "drawn", "whitened"):
+        for one in ("solved", "drawn", "whitened", "slopes"):
             together = getattr(bands.factors(matrices), one)(vectors)
             assert np.isnan(together[~kept]).all()
             for k in np.flatnonzero(kept):
@@ -117,7 +117,7 @@ def test_no_matrix_and_many_vectors_of_one(both) -> None:
     """Catches rows of which none is alive, and vectors that meet another one's matrix."""
     _, _, bands, stored, _, _ = both
     x = make_rng("vectors").normal(size=(5, N))
-    for one in ("solved", "drawn", "whitened"):
+    for one in ("solved", "drawn", "whitened", "slopes"):
         together = getattr(bands.factors(stored[:1]), one)(x)
         alone = [getattr(bands.factors(stored[:1]), one)(row[None])[0] for row in x]
         assert np.allclose(together, alone)
