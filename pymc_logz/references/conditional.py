@@ -21,7 +21,7 @@ from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.known_priors import n_factored, normal_columns
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.elliptical import Clusters, fitted_clusters, fitted_to_few
-from pymc_logz.references.blend import N_ROWS, Drawn, Target
+from pymc_logz.references.blend import N_ROWS, N_STARTS, Drawn, Target
 from pymc_logz.references.conditional_modes import Conditionals
 from pymc_logz.references.marginal_peaks import Known, Peak, peaks_apart, spread_of
 from pymc_logz.references.matrices import Factors, Matrices, Whole
@@ -74,42 +74,53 @@ class ConditionalNormal(FewFirst):
 
     matrices: Matrices
     """How their second derivatives are stored."""
+    skewed: bool = False
+    """Whether each is two halves of normals, of two widths."""
 
     def draw(self, target: Target, rng: np.random.Generator, n: int) -> Drawn:
         """Rows (n, d), and their log density (n,)."""
         outer = self.drawn_outer(rng, n)
-        mode, factors = self._conditional(target, outer)
+        mode, factors, sides = self._conditional(target, outer)
         noise, df = rng.standard_normal(mode.shape), inner_df(len(self.inner))
         noise *= np.sqrt(df / rng.chisquare(df, size=(n, 1)))
+        if self.skewed:
+            is_above = rng.random(mode.shape) * sides.sum(axis=2) < sides[:, :, 1]
+            noise = np.abs(noise) * np.where(is_above, sides[:, :, 1], -sides[:, :, 0])
         inner = mode + factors.drawn(noise)
-        log_density = self._density(outer, noise, factors)
+        log_density = self._density(outer, noise, factors, sides)
         return self._parts(target).rows(outer, inner), log_density
 
     def log_density_of(self, target: Target, rows: np.ndarray, log_prior: np.ndarray) -> np.ndarray:
         """Log density of rows (n, d), shape (n,)."""
         outer = rows[:, self.outer]
-        mode, factors = self._conditional(target, outer)
+        mode, factors, sides = self._conditional(target, outer)
         whitened = factors.whitened(rows[:, self.inner] - mode)
-        return self._density(outer, whitened, factors)
+        return self._density(outer, whitened, factors, sides)
 
     @property
     def what(self) -> str:
         """What it is, for a reason."""
         return f"{self.counted} as normal given the others"
 
-    def _density(self, outer: np.ndarray, whitened: np.ndarray, factors: Factors) -> np.ndarray:
+    def _density(
+        self, outer: np.ndarray, whitened: np.ndarray, factors: Factors, sides: np.ndarray
+    ) -> np.ndarray:
         """Log density (n,), by how far the normal entries are from their modes (n, k)."""
+        square = (whitened / np.where(whitened > 0, sides[:, :, 1], sides[:, :, 0])) ** 2
         k, df = len(self.inner), inner_df(len(self.inner))
         constant = gammaln(0.5 * (df + k)) - gammaln(0.5 * df) - 0.5 * k * np.log(df * np.pi)
         log_density = constant + 0.5 * factors.log_det()
-        log_density -= 0.5 * (df + k) * np.log1p((whitened**2).sum(axis=1) / df)
+        log_density -= 0.5 * (df + k) * np.log1p(square.sum(axis=1) / df)
+        log_density -= np.log(sides.mean(axis=2)).sum(axis=1)
         return self.with_outer(outer, log_density)
 
     def _parts(self, target: Target) -> Conditionals:
-        return Conditionals(target.block, self.inner, self.outer, self.matrices)
+        return Conditionals(target.block, self.inner, self.outer, self.matrices, self.skewed)
 
-    def _conditional(self, target: Target, outer: np.ndarray) -> tuple[np.ndarray, Factors]:
-        """Modes (n, k) of the normal entries, and factors of their precisions.
+    def _conditional(
+        self, target: Target, outer: np.ndarray
+    ) -> tuple[np.ndarray, Factors, np.ndarray]:
+        """Modes (n, k) of the normal entries, factors of their precisions, and their sides.
 
         They depend on the other entries alone, each row for itself.
         """
@@ -120,14 +131,17 @@ class ConditionalNormal(FewFirst):
         mode = np.where(lost[:, None], start, found.inner)
         usual = parts.matrices.of_diagonal(self.scale**-2.0)
         precision = np.where(lost[:, None, None], usual, found.precision)
-        return mode, parts.matrices.factors(precision / INNER_INFLATION)
+        sides = np.where(lost[:, None, None], 1.0, found.sides)
+        return mode, parts.matrices.factors(precision / INNER_INFLATION), sides
 
 
 def part_of(
     parts: Conditionals, fit: Clusters | None, known: Known, scale: np.ndarray
 ) -> ConditionalNormal:
     """Conditional normals, where others follow a fit."""
-    return ConditionalNormal(parts.inner, parts.outer, fit, known, scale, parts.matrices)
+    return ConditionalNormal(
+        parts.inner, parts.outer, fit, known, scale, parts.matrices, parts.skewed
+    )
 
 
 def inner_df(d: int) -> float:
@@ -168,6 +182,8 @@ def conditional_normal(
         return None
     parts = without_factors(parts, rows)
     outer, inner = rows[:, parts.outer], rows[:, parts.inner]
+    some = np.linspace(0, len(rows) - 1, N_STARTS).astype(int)
+    parts = parts.with_sides(outer[some], inner[some], spread_of(inner))
     if not parts.outer.size:
         known = Known(outer[:1], np.median(inner, axis=0)[None])
         return part_of(parts, None, known, spread_of(inner))

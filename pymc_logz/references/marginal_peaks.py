@@ -103,7 +103,15 @@ def highest_marginal(target: Target, rng: np.random.Generator, n_prior: int = 12
     parts = parts.with_zeros(first[: N_STARTS // 2], scale)
     outer = first[:, parts.outer]
     seen = parts.modes(outer, first[:, parts.inner], scale)
-    peak = highest_peak(parts, outer, seen)
+    if (peak := highest_peak(parts, outer, seen)) is None:
+        return None
+    centre, axes = peak.outer[None], peak.factor.T
+    around = np.concatenate([centre, centre + axes, centre - axes])
+    scale = parts.scale_of(peak.precision)
+    parts = parts.with_sides(around, np.tile(peak.inner, (len(around), 1)), scale)
+    if parts.skewed:
+        seen = parts.modes(outer, seen.inner, scale)
+        peak = highest_peak(parts, outer, seen)
     return None if peak is None else Start(parts, prior, outer, seen, [peak], prior)
 
 
@@ -133,7 +141,8 @@ def with_all_peaks(start: Start, prepared: Prepared, rng: np.random.Generator) -
     begin = np.concatenate([known.nearest(more), ends[:, parts.inner]])
     more = np.concatenate([more, ends[:, parts.outer]])
     seen = parts.modes(more, begin, scale[parts.inner])
-    top = Modes(peak.inner[None], peak.precision[None], np.array([peak.height]))
+    sides = np.ones((1, parts.inner.size, 2))
+    top = Modes(peak.inner[None], peak.precision[None], np.array([peak.height]), sides)
     outer = np.concatenate([start.outer, peak.outer[None], more])
     seen = Modes(*map(np.concatenate, zip(start.seen, top, seen, strict=True)))
     peaks = sorted(peaks_apart(parts, outer, seen), key=lambda one: -one.log_mass)

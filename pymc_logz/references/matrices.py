@@ -48,6 +48,10 @@ class WholeFactors:
         """Vectors (K, n) in units of these precisions: what `drawn` makes them of."""
         return np.asarray((x[:, None] @ self._root)[:, 0])
 
+    def slopes(self, gradient: np.ndarray) -> np.ndarray:
+        """Gradients (K, n) by whitened vectors."""
+        return np.asarray(np.linalg.solve(self._root, gradient[..., None])[..., 0])
+
     def log_det(self) -> np.ndarray:
         """Log determinants (K,); NaN if one is negative."""
         sign, log_det = np.linalg.slogdet(self.matrix)
@@ -177,6 +181,10 @@ class BandFactors:
     def whitened(self, x: np.ndarray) -> np.ndarray:
         """Vectors (K, n) in units of these precisions: what `drawn` makes them of."""
         return self._each(x, self._whitened)
+
+    def slopes(self, gradient: np.ndarray) -> np.ndarray:
+        """Gradients (K, n) by whitened vectors."""
+        return self._each(gradient, self._lower)
 
     def log_det(self) -> np.ndarray:
         """Log determinants (K,)."""

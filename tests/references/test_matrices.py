@@ -72,6 +72,7 @@ def test_the_same_factors(both) -> None:
         white = one.whitened(x)
         assert np.allclose((white**2).sum(axis=1), np.einsum("ki,kij,kj->k", x, matrices, x))
         assert np.allclose(one.drawn(white), x)
+        assert np.allclose((one.slopes(x) * white).sum(axis=1), (x**2).sum(axis=1))
     assert np.allclose(ours.log_det(), theirs.log_det())
     one, alone = bands.factors(stored[:1]), whole.factors(matrices[:1])
     assert np.allclose(one.solved(x), alone.solved(x))
