@@ -136,6 +136,13 @@ def shrinkage_by_divergence(correlation: np.ndarray, n: float, most: float) -> f
     return float(shares[np.argmin(lost.sum(axis=1)), 0])
 
 
+def shrunk_correlation(covariance: np.ndarray, n_effective: float) -> np.ndarray:
+    """Correlation matrix with a share ``d / (d + n_effective)`` of the identity, shape (d, d)."""
+    d, sd = len(covariance), np.sqrt(np.diag(covariance))
+    share = d / (d + n_effective)
+    return (1 - share) * covariance / np.outer(sd, sd) + share * np.eye(d)
+
+
 def shrunk_covariance(covariance: np.ndarray, n_effective: float) -> np.ndarray:
     """Covariance with a share ``d / (d + n_effective)`` of its variances alone."""
     kept = n_effective / (n_effective + len(covariance))

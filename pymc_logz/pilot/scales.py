@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.special import ndtri
 
-from pymc_logz.paths.elliptical import shrunk_covariance
+from pymc_logz.paths.elliptical import shrunk_correlation
 
 
 def population_scale(position: np.ndarray, weight: np.ndarray, fallback: np.ndarray) -> np.ndarray:
@@ -42,7 +42,7 @@ def population_correlation(position: np.ndarray, weight: np.ndarray) -> np.ndarr
     """Lower triangular factor of the correlations of a weighted population, shape (d, d).
 
     Correlations of normal scores of the ranks, which no heavy tail distorts, shrunk towards none by
-    `shrunk_covariance`.
+    `shrunk_correlation`.
     """
     n_dims = position.shape[1]
     order, cumulative = _weighted_ranks(position, weight)
@@ -52,9 +52,7 @@ def population_correlation(position: np.ndarray, weight: np.ndarray) -> np.ndarr
     covariance = (weight[:, None] * scores).T @ scores
     if not np.all(np.diag(covariance) > 0):
         return np.eye(n_dims)
-    sd = np.sqrt(np.diag(covariance))
-    correlation = covariance / np.outer(sd, sd)
-    return np.linalg.cholesky(shrunk_covariance(correlation, 1.0 / (weight**2).sum()))
+    return np.linalg.cholesky(shrunk_correlation(covariance, 1.0 / (weight**2).sum()))
 
 
 def _weighted_ranks(position: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -8,6 +8,7 @@ from pymc_logz.paths.elliptical import (
     LEAST_VARIANCE,
     shrinkage_by_divergence,
     shrinkage_by_variance,
+    shrunk_correlation,
     shrunk_covariance,
     shrunk_to_variances,
 )
@@ -15,10 +16,13 @@ from pymc_logz.paths.elliptical import (
 COVARIANCE = np.array([[4.0, 1.8], [1.8, 1.0]])
 
 
-def test_few_rows_tell_less_of_correlations() -> None:
+def test_two_rules_by_the_number_of_rows_are_one() -> None:
     """Would catch a share upside down: at n rows of d dimensions it is d / (d + n)."""
+    assert shrunk_correlation(COVARIANCE, 6.0)[0, 1] == pytest.approx(0.9 * 6 / 8)
+    np.testing.assert_array_equal(np.diag(shrunk_correlation(COVARIANCE, 6.0)), 1.0)
     covariance = shrunk_covariance(COVARIANCE, 6.0)
-    assert covariance[0, 1] == pytest.approx(1.8 * 6 / 8)
+    sd = np.array([2.0, 1.0])
+    np.testing.assert_allclose(covariance / np.outer(sd, sd), shrunk_correlation(COVARIANCE, 6.0))
     np.testing.assert_allclose(np.diag(covariance), [4.0, 1.0])
 
 
