@@ -106,7 +106,7 @@ def drawn(family: str) -> tuple[pm.Model, float]:
     return case.build(), case.log_z
 
 
-@pytest.mark.parametrize("seed", [0, 3])
+@pytest.mark.parametrize("seed", [0, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("family", ["free_ends", "value_each"])
 def test_the_narrow_end_that_a_likelihood_makes_is_not_lost(family: str, seed: int) -> None:
     """Would catch particles that move in a funnel as it is: up to 8 errors low, with ``ok``."""
