@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -25,9 +26,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Keep what was imported out of the garbage collector's rounds: it stays until the end."""
+    """Keep what was imported out of the garbage collector's rounds: it stays until the end.
+
+    They are rarer, too: graphs that are compiled are many objects, few of which are garbage soon.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000, 10, 10)
 
 
 @pytest.fixture
@@ -42,12 +47,27 @@ def c_compiler() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _without_look() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for run in ("hais.run", "tempered.run"):
+            patch.setattr(f"pymc_logz.{run}.found_from_prior", lambda *_: [])
+        patch.setattr("pymc_logz.posterior.bridging.log_z_from_prior", lambda *_: None)
+        yield
+
+
 @pytest.fixture
-def no_look_from_prior(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_look_from_prior() -> Iterator[None]:
     """Runs end without the look from the prior for modes that they lack, which takes seconds."""
-    for run in ("hais.run", "tempered.run"):
-        monkeypatch.setattr(f"pymc_logz.{run}.found_from_prior", lambda *_: [])
-    monkeypatch.setattr("pymc_logz.posterior.bridging.log_z_from_prior", lambda *_: None)
+    with _without_look():
+        yield
+
+
+@pytest.fixture(scope="module")
+def no_look_in_this_file() -> Iterator[None]:
+    """The same for all runs of a file, those that its tests share included."""
+    with _without_look():
+        yield
 
 
 @pytest.fixture

@@ -61,8 +61,7 @@ def choose_plan(
 
     Anneals trial rows on a short ladder and scales its length by the variance found, since the
     variance falls as one over the number of temperatures once the rows keep up with the path. It
-    stops where a longer ladder no longer helps. Temperatures move to where the trial rows lost the
-    most.
+    stops where a longer ladder no longer helps.
 
     Trial rows start at draws of the reference, from ``draw_start``. With ``target_rows`` of the
     target, shape (m, d), which are annealed back, it starts with one temperature: they see the
@@ -82,9 +81,6 @@ def choose_plan(
         growth = aim.growth(n_temperatures, variance)
         if growth <= 1 or 0.8 * before < variance < 1 or n_temperatures >= most:
             return stages.plan(n_temperatures), trial
-        if block.n_groups == 1 and variance < MAX_GROWTH:
-            stages, gain = placed(stages, trial)
-            growth /= gain
         if growth <= MAX_GROWTH:
             n_temperatures = int(min(n_temperatures * growth, most)) + 1
             return stages.plan(n_temperatures), trial
@@ -149,31 +145,6 @@ def variance_seen_from_target(log_weight: np.ndarray) -> float:
         return np.inf
     capped = np.minimum(finite, np.quantile(finite, 1 - NEGLIGIBLE))
     return max(log_mean(capped) + log_mean(-finite), 0.0)
-
-
-def placed(stages: Stages, trial: Annealed, least: float = 1.1) -> tuple[Stages, float]:
-    """Stages with temperatures shared out anew, and the factor by which the variance shall fall.
-
-    If that is ``least``, lest they follow noise.
-
-    With n_i of K temperatures between two stages the variance of the log weight is the sum of
-    c_i / n_i, which is least for n_i proportional to the root of c_i. The costs c_i are read from
-    how the weight ESS of trial rows fell from stage to stage.
-
-    References
-    ----------
-    Syed, Bouchard-Cote, Deligiannidis & Doucet (2022), Non-reversible parallel tempering, section
-    4.2, arXiv 1905.02939, where rejection rates play the part of the variance.
-    """
-    lost = np.maximum.accumulate(np.log(trial.stage_weight_ess[0] / trial.stage_weight_ess))
-    plan_coordinate = stages.coordinate(lost.size - 1)
-    variance = np.diff(np.interp(np.arange(stages.betas.size), plan_coordinate, lost))
-    # neighbours share their noise, and no interval is left without temperatures
-    variance = np.convolve(np.pad(variance, 1, mode="edge"), [0.25, 0.5, 0.25], mode="valid")
-    variance = np.maximum(variance, 0.05 * variance.mean())
-    best = np.sqrt(variance * stages.shares())
-    gain = float(variance.sum() / best.sum() ** 2) if variance.sum() > 0 else 1.0
-    return (replace(stages, share=best), gain) if gain > least else (stages, 1.0)
 
 
 def variance_of_most(groups: list[np.ndarray]) -> float:

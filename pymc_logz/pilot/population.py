@@ -48,8 +48,6 @@ class Stages:
     """Lower triangular factors, shape (S + 1, d, d), if the kernel's scales are dense."""
     acceptance_rate: np.ndarray
     """Acceptance at the settings above, shape (S + 1,)."""
-    share: np.ndarray | None = None
-    """Relative number of temperatures between neighbours, shape (S,); None is as many for each."""
     end: np.ndarray | None = None
     """The population at beta = 1, shape (n, d)."""
     log_z: np.ndarray | None = None
@@ -58,20 +56,9 @@ class Stages:
     """Rows of the population at beta = 1, seen one block of moves after the other, if asked for;
     shape (at least so many, d)."""
 
-    def shares(self) -> np.ndarray:
-        """Share of the temperatures between neighbouring stages, shape (S,)."""
-        share = np.ones(self.betas.size - 1) if self.share is None else self.share
-        return share / share.sum()
-
-    def coordinate(self, n_temperatures: int) -> np.ndarray:
-        """Where the temperatures lie between the stages, shape (n_temperatures + 1,)."""
-        filled = np.concatenate([[0.0], np.cumsum(self.shares())])
-        even = np.linspace(0, filled[-1], n_temperatures + 1)
-        return np.interp(even, filled, np.arange(self.betas.size))
-
     def plan(self, n_temperatures: int) -> Plan:
-        """Ladder that shares out the temperatures, settings interpolated along it."""
-        coordinate = self.coordinate(n_temperatures)
+        """Ladder of as many temperatures between all neighbours, settings interpolated along it."""
+        coordinate = np.linspace(0, self.betas.size - 1, n_temperatures + 1)
         betas = betas_between(self.betas, coordinate)
         betas[0], betas[-1] = 0.0, 1.0
         return self._at(betas, coordinate)

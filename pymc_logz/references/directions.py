@@ -13,7 +13,9 @@ from scipy.special import gammaln
 
 from pymc_logz.pilot.scales import population_scale
 from pymc_logz.references.blend import N_STARTS, Drawn, Target
-from pymc_logz.references.modes import MAX_DIMS, followed, second_derivatives
+from pymc_logz.references.conditional_modes import Conditionals
+from pymc_logz.references.matrices import Whole
+from pymc_logz.references.modes import MAX_DIMS, followed
 
 STEPS = np.sinh(np.linspace(-10.6, 10.6, 241))
 """Distances along a direction, in units of its width at the mode: up to 20,000."""
@@ -79,9 +81,9 @@ def independent_directions(
         factor = None
     if factor is None:
         return None
-    _, _, second = second_derivatives(block, chosen, scale)
+    whole = Conditionals(block, np.arange(d), np.arange(0), Whole(d))
     inverse = np.linalg.inv(factor)
-    parts = inverse @ second @ inverse.T
+    parts = inverse @ whole.curvature(chosen, scale) @ inverse.T
     size = np.sqrt((parts**2).sum(axis=(1, 2)))
     if not np.all(np.isfinite(size)) or not np.all(size > 0):
         return None

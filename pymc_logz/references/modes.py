@@ -11,8 +11,9 @@ import numpy as np
 
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.references.blend import N_STARTS
+from pymc_logz.references.conditional_modes import Conditionals
+from pymc_logz.references.matrices import Whole
 from pymc_logz.runners.block import Block
-from pymc_logz.weights import NEGLIGIBLE
 
 MAX_DIMS = 64
 """Dimensions up to which curvatures are dense matrices."""
@@ -66,7 +67,7 @@ def _next_modes(
     found: list[Mode],
 ) -> tuple[list[Mode], np.ndarray]:
     """Modes that a few of the rows ``left`` lead to, added to those found, and what is left."""
-    chosen = left[furthest(rows[left], height[left], scale=scale)]
+    chosen = left[furthest(rows[left], height[left], scale)]
     new = list[Mode]()
     for mode in followed(block, rows[chosen], scale):
         if not any(_same(mode, one) for one in found + new):
@@ -87,18 +88,15 @@ def _explained(modes: list[Mode], block: Block, rows: np.ndarray, height: np.nda
     return explained
 
 
-def furthest(
-    rows: np.ndarray, height: np.ndarray, n: int = N_STARTS, scale: np.ndarray | None = None
-) -> list[int]:
+def furthest(rows: np.ndarray, height: np.ndarray, scale: np.ndarray) -> list[int]:
     """A few of some rows (k, d): the highest, and those that are furthest from the ones before.
 
-    In units of a scale (d,), of their standard deviations without one.
+    In units of a scale (d,).
     """
     chosen, nearest = list[int](), np.full(len(rows), np.inf)
-    while len(chosen) < min(n, len(rows)):
+    while len(chosen) < min(N_STARTS, len(rows)):
         chosen.append(int(np.argmax(nearest if chosen else height)))
-        unit = np.maximum(rows.std(axis=0), 1e-300) if scale is None else scale
-        apart = np.linalg.norm((rows - rows[chosen[-1]]) / unit, axis=1)
+        apart = np.linalg.norm((rows - rows[chosen[-1]]) / scale, axis=1)
         nearest = np.minimum(nearest, apart)
         nearest[chosen] = -np.inf
     return chosen
@@ -112,39 +110,18 @@ def _same(one: Mode, other: Mode) -> bool:
 
 
 def followed(block: Block, rows: np.ndarray, scale: np.ndarray) -> list[Mode]:
-    """Modes that Newton's method finds from rows (k, d), the highest first.
-
-    It has ended where a step promises a negligible number of nats.
-    """
-    lengths = 0.5 ** np.arange(6)
-    rows, d = rows.copy(), rows.shape[1]
-    going = np.arange(len(rows))
-    value, precision = np.full(len(rows), -np.inf), np.tile(np.eye(d), (len(rows), 1, 1))
-    for _ in range(12):
-        if not going.size:
-            break
-        value[going], slope, precision[going] = _curvature(block, rows[going], scale)
-        alive = np.isfinite(value[going])
-        step = np.zeros_like(slope)
-        step[alive] = np.linalg.solve(precision[going[alive]], slope[alive][..., None])[..., 0]
-        promising = (slope * step).sum(axis=1) > NEGLIGIBLE
-        going, step = going[promising], step[promising]
-        if not going.size:
-            break
-        tried = rows[going, None] + lengths[:, None] * step[:, None]
-        heights = block.log_target(tried.reshape(-1, d)).reshape(going.size, -1)
-        best = np.argmax(heights, axis=1)
-        each = np.arange(going.size)
-        better = heights[each, best] > value[going]
-        rows[going[better]] = tried[each, best][better]
-        going = going[better]
-    modes = list[Mode]()
-    for k in np.argsort(-value):
+    """Modes that Newton's method finds from rows (k, d), the highest first."""
+    k, d = rows.shape
+    parts = Conditionals(block, np.arange(d), np.arange(0), Whole(d))
+    found = parts.modes(np.empty((k, 0)), rows, scale)
+    height, modes = block.log_target(found.inner), list[Mode]()
+    for i in np.argsort(-height):
         # curvatures may be too far apart for a matrix of floats
         with suppress(np.linalg.LinAlgError):
-            if np.isfinite(value[k]):
-                factor = np.linalg.cholesky(np.linalg.inv(precision[k]))
-                modes.append(Mode(Elliptical(rows[k], factor).with_heavy_tails(), precision[k]))
+            if np.isfinite(found.log_marginal[i]):
+                factor = np.linalg.cholesky(np.linalg.inv(found.precision[i]))
+                component = Elliptical(found.inner[i], factor).with_heavy_tails()
+                modes.append(Mode(component, found.precision[i]))
     return modes
 
 
@@ -159,52 +136,3 @@ def _joined(block: Block, mode: Elliptical, rows: np.ndarray, height: np.ndarray
         value = block.log_target(points.reshape(-1, d)).reshape(apart.size, 12)
         joined[apart] = value.min(axis=1) > height[apart] - 1.0
     return joined
-
-
-def _curvature(
-    block: Block, rows: np.ndarray, scale: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Log targets of rows (k, d), gradients, and minus the second derivatives, made positive.
-
-    The first are -inf where the others are not finite.
-    """
-    values, slopes, second = second_derivatives(block, rows, scale)
-    whole = np.isfinite(second).all(axis=(1, 2)) & np.isfinite(values)
-    second = np.where(whole[:, None, None], second, 0.0)
-    unit = _equilibrated(second, scale)
-    curvature, axes = np.linalg.eigh(-second * unit[:, None] * unit[:, :, None])
-    curvature = np.abs(curvature)
-    least = np.maximum(1e-8 * curvature.max(axis=1, keepdims=True), 1e-12)
-    axes = axes / unit[:, :, None]
-    precision = (axes * np.maximum(curvature, least)[:, None]) @ axes.transpose(0, 2, 1)
-    return np.where(whole, values, -np.inf), np.where(whole[:, None], slopes, 0.0), precision
-
-
-def _equilibrated(second: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """Units (k, d) in which the largest number in each row of k matrices (d, d) is about one.
-
-    A mode may be far narrower or wider than the target is elsewhere; no unit is a million scales.
-    """
-    # Ruiz (2001), A scaling algorithm to equilibrate both rows and columns norms in matrices
-    unit = np.tile(scale, (len(second), 1))
-    for _ in range(4):
-        size = np.abs(second * unit[:, None] * unit[:, :, None]).max(axis=2)
-        unit = np.minimum(unit / np.sqrt(np.maximum(size, 1e-12)), 1e6 * scale)
-    return unit
-
-
-def second_derivatives(
-    block: Block, rows: np.ndarray, scale: np.ndarray, relative_step: float = 1e-4
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Log targets of rows (k, d), gradients (k, d), and second derivatives (k, d, d).
-
-    The last are differences of gradients, at steps in units of a scale (d,).
-    """
-    k, d = rows.shape
-    step = relative_step * scale
-    moves = np.concatenate([np.zeros((1, d)), np.diag(step), -np.diag(step)])
-    values, slopes = block.target_and_gradient((rows[:, None] + moves).reshape(-1, d))
-    values, slopes = values.reshape(k, -1), slopes.reshape(k, -1, d)
-    with np.errstate(invalid="ignore"):
-        second = (slopes[:, 1 : d + 1] - slopes[:, d + 1 :]) / (2 * step[:, None])
-    return values[:, 0], slopes[:, 0], 0.5 * (second + second.transpose(0, 2, 1))

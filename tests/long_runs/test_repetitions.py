@@ -16,7 +16,10 @@ import pymc_logz as lz
 from pymc_logz.energies import Energy, radiata_pine
 from pymc_logz.posterior.repetitions import Repetition
 
-pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS"),
+    pytest.mark.usefixtures("no_look_in_this_file"),
+]
 
 
 @pytest.fixture(scope="module")

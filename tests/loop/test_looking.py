@@ -1,6 +1,7 @@
 """The look where the likelihood is zero at nearly all of the prior, and where it makes a funnel."""
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 import pymc as pm
@@ -16,6 +17,7 @@ import pymc_logz as lz
 pytestmark = pytest.mark.filterwarnings("ignore:the model has potentials")
 
 
+@cache
 def in_order(n: int) -> tuple[pm.Model, float]:
     """Normal values that are to be in order, one arrangement of n!, and log Z."""
     with pm.Model() as model:
@@ -49,6 +51,7 @@ def test_tempering_says_so_where_no_walker_finds_the_support() -> None:
         lz.sample_tempered(100, 1, model=model, walkers=20, random_seed=3, progressbar=False)
 
 
+@cache
 def beyond_the_prior(n: int = 33, shape: float = 2.915) -> tuple[pm.Model, float]:
     """Uniform data up to ends of which 1.2e-7 of the prior is possible, and log Z."""
     high = np.array([9.81, 6.05])
@@ -96,12 +99,19 @@ def from_end(values: np.ndarray) -> xr.Dataset:
     return xr.Dataset({"end": (("chain", "draw", "end_dim_0"), values)})
 
 
-@pytest.mark.parametrize("seed", [0, 3])
+@cache
+def drawn(family: str) -> tuple[pm.Model, float]:
+    """The first model of a family, compiled once, and log Z."""
+    case = generate(family, 0)
+    return case.build(), case.log_z
+
+
+@pytest.mark.parametrize("seed", [0, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("family", ["free_ends", "value_each"])
 def test_the_narrow_end_that_a_likelihood_makes_is_not_lost(family: str, seed: int) -> None:
     """Would catch particles that move in a funnel as it is: up to 8 errors low, with ``ok``."""
-    case = generate(family, 0)
-    tree = lz.sample_hais(model=case.build(), random_seed=seed, progressbar=False)
+    model, exact = drawn(family)
+    tree = lz.sample_hais(model=model, random_seed=seed, progressbar=False)
     found = tree["evidence"].to_dataset().isel(estimator=0)
     assert found["status"] == "ok"
-    assert abs(float(found["log_z"]) - case.log_z) < 4 * float(found["mcse"])
+    assert abs(float(found["log_z"]) - exact) < 4 * float(found["mcse"])

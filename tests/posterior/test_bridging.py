@@ -367,6 +367,7 @@ def test_prior_that_a_transform_restricts_is_renormalised() -> None:
     assert abs(log_z - exact) < 4 * mcse < 0.1
 
 
+@pytest.mark.usefixtures("no_look_from_prior")
 def test_names_of_any_kind() -> None:
     """Would catch names that PyTensor takes for dtypes, as those of Bambi's group effects."""
     with pm.Model() as model:

@@ -41,7 +41,7 @@ WINGS = (
     "workflow",
 )
 # Figures of today: they may fall, and then the number here falls with them.
-CEILINGS = {"lines": 38557, "modules": 190, "lines of the core": 26523, "named numbers": 93}
+CEILINGS = {"lines": 38445, "modules": 190, "lines of the core": 26411, "named numbers": 93}
 
 
 def package_files() -> dict[str, Path]:

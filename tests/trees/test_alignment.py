@@ -15,6 +15,7 @@ from pymc_logz.kernels import Hamiltonian
 from pymc_logz.trees.layout import log_weights, stored_draws, tempering_of
 from pymc_logz.trees.posterior import aligned, checked_draws, checked_reference
 
+pytestmark = pytest.mark.usefixtures("no_look_in_this_file")
 Y = 3.0 * make_rng("table of data").normal(size=(3, 3))
 SCALE = np.array([[0.1, 1.0, 10.0], [0.3, 3.0, 30.0], [0.05, 0.5, 5.0]])
 QUIET: dict[str, Any] = {"random_seed": 1, "progressbar": False}
