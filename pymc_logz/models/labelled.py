@@ -58,7 +58,6 @@ def in_tensors(model: pm.Model) -> pm.Model:
     observed = dict(zip(model.observed_RVs, plain[len(named) :], strict=True))
     made = pm.Model(model=None)
     made._coords, made._dim_lengths = model._coords, model._dim_lengths
-    kinds = (model.potentials, made.potentials), (model.deterministics, made.deterministics)
     for name, old in model.named_vars.items():
         var, dims = new[old], model.named_vars_to_dims.get(name)
         if old in model.deterministics or old in model.potentials:
@@ -66,16 +65,16 @@ def in_tensors(model: pm.Model) -> pm.Model:
         var.name = name
         if old in observed:
             made.observed_RVs.append(var)
-            made.create_value_var(
-                var, transform=None, default_transform=None, value_var=_folded(observed[old])
-            )
+            value = _folded(observed[old])
+            made.create_value_var(var, transform=None, default_transform=None, value_var=value)
         elif old in model.free_RVs:
             made.free_RVs.append(var)
             way = _plain_transform(var, model.rvs_to_transforms[old], dims or ())
             made.create_value_var(var, transform=way, default_transform=None)
             made.set_initval(var, model.rvs_to_initial_values[old])
-        for olds, news in (*kinds, (model.data_vars, made.data_vars)):
-            news.extend([var] * (old in olds))
+        for kind in ("potentials", "deterministics", "data_vars"):
+            if old in getattr(model, kind):
+                getattr(made, kind).append(var)
         made.add_named_variable(var, dims=dims)
     return made
 
