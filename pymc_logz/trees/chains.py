@@ -1,9 +1,11 @@
 """Whether chains are draws of one distribution, that of the model; the sentence of a result."""
 
+import os
 import time
 from collections.abc import Callable
 from contextvars import ContextVar
 from functools import wraps
+from typing import Any, cast
 
 import numpy as np
 import xarray as xr
@@ -150,13 +152,20 @@ def says_result[**P](function: Callable[P, xr.DataTree]) -> Callable[P, xr.DataT
         except KeyboardInterrupt as interrupt:
             if interrupt.args:  # what was going on is said already
                 raise
-            raise KeyboardInterrupt("interrupted before there was a result") from None
+            path = cast("Any", kwargs.get("checkpoint"))
+            kept = f". {progress_in(path)}" if path is not None and os.path.exists(path) else ""
+            raise KeyboardInterrupt(f"interrupted before there was a result{kept}") from None
         finally:
             _is_inside.reset(token)
         logger.info("%s", result_sentence(tree, time.perf_counter() - start))
         return tree
 
     return wrapped
+
+
+def progress_in(path: str | os.PathLike) -> str:
+    """What a checkpoint has saved, in a sentence."""
+    return f"The progress is in {os.fspath(path)!r}: the same call resumes from it."
 
 
 def result_sentence(tree: xr.DataTree, seconds: float) -> str:
