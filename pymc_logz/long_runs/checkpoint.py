@@ -27,10 +27,10 @@ HEADER, LOCK = "checkpoint.json", ".lock"
 """Names of what is no record."""
 
 
-def check_path(path: Any) -> Path:
-    """Where a checkpoint is to be."""
+def check_path(path: Any, name: str = "checkpoint") -> Path:
+    """Where a checkpoint is, or is to be, by the argument of this name."""
     if not isinstance(path, str | os.PathLike) or not os.fspath(path):
-        raise TypeError(f"checkpoint={path!r} must be a path, such as 'run.ckpt'")
+        raise TypeError(f"{name}={path!r} must be a path, such as 'run.ckpt'")
     return Path(path)
 
 
