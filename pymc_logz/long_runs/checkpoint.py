@@ -7,6 +7,7 @@ Nothing in it is code, or ever unpickled.
 
 import json
 import os
+import re
 import shutil
 import uuid
 from collections import Counter
@@ -244,5 +245,8 @@ def differences(found: Any, wanted: Any, name: str = "") -> Iterator[str]:
             inner = f"{name} {key!r}" if name else str(key)
             yield from differences(found.get(key), wanted.get(key), inner)
     elif found != wanted:
+        if all(re.fullmatch("[0-9a-f]{16}", str(one)) for one in (found, wanted)):  # digests
+            yield f"{name} is not the same"
+            return
         there, here = ("nothing" if one is None else f"{one!r:.80}" for one in (found, wanted))
         yield f"{name}: {there} there, {here} here"
