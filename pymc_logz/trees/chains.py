@@ -23,7 +23,19 @@ MIN_DRAWS_PER_CHAIN = 16
 def check_chains(
     rows: np.ndarray, on_boundary: np.ndarray, flat: FlatModel, resolution: np.ndarray | float = 0.0
 ) -> list[Doubt]:
-    """What chains (chains, draws, d) say against each other; warns of draws that repeat."""
+    """What chains (chains, draws, d) say against each other; warns of draws that repeat.
+
+    Raises
+    ------
+    ValueError
+        If a chain is a copy of another one.
+    """
+    if n_copies := len(rows) - len({chain.tobytes() for chain in rows}):
+        raise ValueError(
+            f"{n_copies} of {len(rows)} chains have the same draws as another one, and would count "
+            "as chains of their own: pass each chain once, and sample with another random_seed "
+            "each time"
+        )
     values = np.where(on_boundary[..., None], np.nan, rows)
     rhat = split_rhat(values)
     rhat[np.nanstd(values, axis=(0, 1)) <= resolution] = np.nan
