@@ -4,7 +4,9 @@ Arguments are passed by name, ``check_positive(step_size=step_size)``. None stan
 that is chosen later, and is let through by those checks that say so.
 """
 
-from collections.abc import Collection, Mapping
+import math
+import os
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -123,6 +125,22 @@ def as_bytes(max_memory: Any) -> int | None:
     return int(value)
 
 
+def check_room(n_bytes: int, **given: int) -> None:
+    """Raise a ValueError for numbers whose product this machine has no memory for, each so large.
+
+    That is known of systems with POSIX's ``sysconf``.
+    """
+    if not hasattr(os, "sysconf"):
+        return
+    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if (needed := n_bytes * math.prod(given.values())) > there:
+        numbers = ", ".join(f"{name}={value}" for name, value in given.items())
+        raise ValueError(
+            f"{numbers} need at least {needed / 2**30:,.0f} GB of memory, and this machine has "
+            f"{there / 2**30:,.0f} GB: use smaller numbers"
+        )
+
+
 def check_betas(betas: Any, remedy: str = "") -> np.ndarray:
     """The ladder as an array that rises strictly from 0 to 1; ``remedy`` says what else may be."""
     given, betas = betas, numbers_of(betas)
@@ -146,6 +164,12 @@ def check_betas(betas: Any, remedy: str = "") -> np.ndarray:
             f"betas[{where}]={betas[where]}; sort it and remove repeats"
         )
     return betas
+
+
+def listed(names: Any) -> list[Any]:
+    """Names that a user gave, one or several; what is no name is left to be refused."""
+    several = isinstance(names, Iterable) and not isinstance(names, str)
+    return list(names) if several else [names]
 
 
 def numbers_of(value: Any) -> np.ndarray:

@@ -3,6 +3,7 @@
 import contextlib
 import signal
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -119,6 +120,22 @@ def test_an_interrupt_that_leaves_nothing_says_so(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("pymc_logz.hais.run.Chains.twice", interrupt)
     with pytest.raises(KeyboardInterrupt, match="interrupted before there was a result"):
         annealed()
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_an_interrupt_of_the_checks_says_where_the_progress_is(
+    kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches hours of a run that is kept, and of which nobody says so."""
+
+    def interrupt(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pymc_logz.hais.run.doubts_of_run", interrupt)
+    path = tmp_path / "run.ckpt" if kept else None
+    with pytest.raises(KeyboardInterrupt, match="interrupted before there was a result") as caught:
+        annealed(betas=8, compile_kwargs=PYTHON, checkpoint=path)
+    assert (f"The progress is in {str(path)!r}: the same call" in str(caught.value)) == kept
 
 
 def test_other_exceptions_and_results_pass() -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import xarray as xr
 from scipy.special import expit
 
-from pymc_logz.arguments import check_integer
+from pymc_logz.arguments import check_integer, listed
 from pymc_logz.bits.energies import BernoulliRBM, BinaryEnergy
 from pymc_logz.bits.paths import BlockGibbs, path_between
 from pymc_logz.estimators import importance_log_z
@@ -244,7 +244,7 @@ def followed(energy: BinaryEnergy, names: Sequence[str] | None) -> FollowedMachi
             f"model is the energy {energy.name!r}, whose parameters have no names: LogZTracker "
             "follows a pm.Model, or pymc_logz.energies.bernoulli_rbm(...)"
         )
-    chosen = PARAMETERS if names is None else tuple(names)
+    chosen = PARAMETERS if names is None else tuple(listed(names))
     if not chosen or not set(chosen) <= set(PARAMETERS):
         raise ValueError(f"data={names!r} must name what changes, among {list(PARAMETERS)}")
     return FollowedMachine(energy, chosen)

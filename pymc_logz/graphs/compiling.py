@@ -10,7 +10,7 @@ a model computes for a batch of rows is compiled.
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -114,8 +114,16 @@ def choose_backend[Made](
             return make(Choice("JAX", kwargs, "JAX is installed and the model converts"))
         except Exception as error:  # a conversion can fail with any exception of JAX or PyTensor
             reason = f"JAX could not run this model ({type(error).__name__}: {str(error)[:200]})"
-    logger.info("Compiling with PyTensor's default backend: %s.", reason)
-    return make(Choice(None, kwargs, reason))
+    made = make(Choice(None, kwargs, reason))
+    if getattr(made, "backend", None) != "numpy":  # which compiles nothing
+        _say_once(reason)
+    return made
+
+
+@cache
+def _say_once(reason: str) -> None:
+    """Say why JAX was not used, which most functions of a call have in common."""
+    logger.info("Compiled with PyTensor's default backend: %s.", reason)
 
 
 def compile_function(

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -88,13 +88,13 @@ def without_c() -> Iterator[None]:
 def mode_for(mode: Any) -> Mode:
     """A mode by name; None is PyTensor's default, not what another thread compiles for now."""
     with _compiling:
-        try:
-            return get_mode(mode)
-        except ValueError:
-            raise ValueError(
-                f"compile_kwargs={{'mode': {mode!r}}}: PyTensor has no such mode; use 'JAX', "
-                "'NUMBA' or 'FAST_COMPILE'"
-            ) from None
+        with suppress(ValueError):
+            if isinstance(found := get_mode(mode), Mode):
+                return found
+        raise ValueError(
+            f"compile_kwargs={{'mode': {mode!r}}}: PyTensor has no such mode; use 'JAX', 'NUMBA' "
+            "or 'FAST_COMPILE'"
+        )
 
 
 def compile_kwargs_for(mode: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -294,6 +294,7 @@ def sample_hmc(
     {'chain': 64, 'draw': 20, 'x_dim_0': 2}
     """
     check_no_model("sample_hmc(model=model)", draws=draws, chains=chains)
+    check_positive(scale=scale)
     settings = HmcSettings(
         draws=draws,
         chains=chains,

@@ -14,7 +14,7 @@ from pymc_logz.arguments import check_integer
 from pymc_logz.errors import CheckpointError
 from pymc_logz.hais.run import run_hais
 from pymc_logz.hais.settings import HaisSettings
-from pymc_logz.long_runs.checkpoint import Keeper, begun_with, header_of
+from pymc_logz.long_runs.checkpoint import Keeper, begun_with, check_path, header_of
 from pymc_logz.long_runs.identity import DENSITY, REQUEST, SEED
 from pymc_logz.long_runs.records import SUFFIX
 from pymc_logz.models.context import ForeignModel, model_from
@@ -115,7 +115,7 @@ def resume(path: str | os.PathLike) -> KeptRun:
         lz.sample_hais(model=model, checkpoint="run.ckpt")
         print(lz.resume("run.ckpt"))  # forward-1.chain-0: 8 of 8 moves (100%)
     """
-    path = Path(path)
+    path = check_path(path, "path")
     identity = header_of(path)["identity"]
     keeper, entries = Keeper(path), sorted(path.iterdir())
     names = [entry.stem for entry in entries if entry.suffix == SUFFIX]
@@ -224,7 +224,7 @@ def extend(
             "the run of this tree has no checkpoint, so it cannot be extended: run it with "
             "checkpoint='run.ckpt', or pass the folder with checkpoint="
         )
-    path = Path(given)
+    path = check_path(given)
     method = str(header_of(path)["identity"]["settings"]["method"])
     if method not in RUNS:
         raise CheckpointError(

@@ -36,6 +36,7 @@ from pymc_logz.runners.running import (
     state_of,
 )
 from pymc_logz.seeds import random_generator
+from pymc_logz.trees.chains import progress_in
 
 SECONDS = 2.0
 """Of work between two times that a chain hands back what it has: it is what a kill can lose, and
@@ -252,4 +253,4 @@ class _Drive:
         """What is not lost, in a sentence."""
         if self.how.keeper is None:
             return "Nothing was stored; with checkpoint= the progress would have been stored."
-        return f"The progress is in {str(self.how.keeper.path)!r}: the same call resumes from it."
+        return progress_in(self.how.keeper.path)

@@ -19,9 +19,9 @@ from pymc.pytensorf import toposort_replace
 from pytensor.graph.basic import Variable
 from pytensor.graph.fg import FunctionGraph
 
-from pymc_logz.arguments import numbers_of
+from pymc_logz.arguments import listed, numbers_of
 from pymc_logz.errors import ModelError
-from pymc_logz.models.context import without_initial_values
+from pymc_logz.models.context import check_is_model, without_initial_values
 from pymc_logz.models.exact import ExactlyEqual, exact_observations, is_exact
 
 
@@ -219,9 +219,10 @@ def generator_form(model: pm.Model, var_names: Sequence[str] | None = None) -> p
         with lz.generator_form(model):
             idata = pm.sample(step=lz.ConstrainedHMC())
     """
+    check_is_model(model, "generator_form(model)")
     observed = [rv.name for rv in model.observed_RVs]
-    chosen = observed if var_names is None else list(var_names)
-    unknown = sorted(set(chosen) - set(observed))
+    chosen = observed if var_names is None else listed(var_names)
+    unknown = [name for name in chosen if name not in observed]
     if unknown or not chosen:
         raise ModelError(
             f"var_names={unknown} are not observed variables of the model, which are {observed}"
@@ -319,6 +320,7 @@ def relax(model: pm.Model, tolerance: float | Mapping[str, Any]) -> pm.Model:
             lz.ExactObservation("y", v**2 + 0.5 * n, observed=2.0)
         lz.sample_hais(model=lz.relax(simulator, 0.1), random_seed=1)
     """
+    check_is_model(model, "relax(model, tolerance)")
     names = [observation.name for observation in exact_observations(model)]
     if not names:
         raise ModelError("the model has no exact observation (lz.ExactObservation) to relax")

@@ -16,6 +16,7 @@ from pymc_logz.graphs.functions import function_for
 from pymc_logz.manifold.algebra import RELATIVE_ROUNDING, is_analytic
 from pymc_logz.manifold.generator import without_recurrence
 from pymc_logz.manifold.generator_form import graph_of
+from pymc_logz.models.context import check_is_model
 from pymc_logz.models.exact import exact_observations, is_exact
 from pymc_logz.models.guards import check_model
 
@@ -76,6 +77,7 @@ def likelihood_form(model: pm.Model) -> pm.Model:
             lz.ExactObservation("y", v**2 + 0.5 * n, observed=2.0)
         lz.sample_hais(model=lz.likelihood_form(simulator), random_seed=1)
     """
+    check_is_model(model, "likelihood_form(model)")
     if not exact_observations(model):
         raise ModelError("the model has no exact observation (lz.ExactObservation) to convert")
     check_model(model)

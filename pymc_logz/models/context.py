@@ -61,10 +61,15 @@ def model_from(model: Any, call: str) -> pm.Model:
         if model is None:
             raise TypeError(f"model is missing: write {call}, or call it inside `with model:`")
     model = pymc_model_of(model)
-    if not isinstance(model, pm.Model):
+    check_is_model(model, call)
+    return model
+
+
+def check_is_model(model: Any, call: str) -> None:
+    """Raise a TypeError for what is no PyMC model, which says how ``call`` is meant."""
+    if not is_model(model):
         kind = type(model).__name__
         raise TypeError(f"model is of type {kind}, but must be a pm.Model: write {call}")
-    return model
 
 
 def pymc_model_of(given: Any) -> Any:

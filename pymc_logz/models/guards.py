@@ -67,6 +67,12 @@ def _check_variables(model: pm.Model) -> None:
             "the model has no observed variable and no potential, so its log Z is 0 by "
             "definition; pass data with observed= or add a pm.Potential"
         )
+    lost = [rv.name for rv in model.free_RVs if rv.name in ("chain", "draw")]
+    if lost:
+        raise ModelError(
+            f"free variables {lost} have the names of dimensions of every result, which would lose "
+            "them (as that of pm.sample does); give them other names"
+        )
     tied = [
         rv.name
         for rv in model.free_RVs

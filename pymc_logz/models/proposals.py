@@ -79,7 +79,7 @@ def _source(
         return _of_model(proposal, list(shapes), n, rng)
     if isinstance(proposal, tuple) and len(proposal) == 2:
         return _given(*proposal)
-    if isinstance(proposal, Mapping):
+    if isinstance(proposal, Mapping) and proposal:
         return _of_distributions(proposal, shapes, n, rng)
     if len(shapes) == 1 and _is_distribution(proposal):
         return _of_distributions(dict.fromkeys(shapes, proposal), shapes, n, rng)

@@ -10,6 +10,7 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.shape import Shape, Shape_i
 
+from pymc_logz.arguments import listed
 from pymc_logz.errors import ModelError
 from pymc_logz.models.data_inputs import check_order, data_variable, own_data, with_places
 
@@ -55,7 +56,7 @@ def read_data_rows(model: "pm.Model", data: Mapping[str, Any]) -> DataRows:
 def container_names(model: "pm.Model", data: Sequence[str] | None) -> tuple[str, ...]:
     """Names of data containers of a model: those given, or all."""
     known = [var.name for var in model.data_vars]
-    names = known if data is None else [data] if isinstance(data, str) else list(data)
+    names = known if data is None else listed(data)
     unknown = [name for name in names if name not in known]
     if unknown or not names:
         raise ModelError(

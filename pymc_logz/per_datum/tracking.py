@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
+from pymc_logz.arguments import check_fraction, check_integer, check_positive
 from pymc_logz.errors import warn
 from pymc_logz.estimators.draws import TemperedDraws
 from pymc_logz.estimators.result import MIN_INDEPENDENT, LogZCurve, LogZEstimate
@@ -157,10 +158,9 @@ class LogZTracker:
         progressbar: bool = True,
         compile_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
-        if not 0 < alpha <= 1:
-            raise ValueError(f"alpha={alpha!r} must lie in (0, 1]: the weight of a new estimate")
-        if walkers < 2:
-            raise ValueError(f"walkers={walkers!r} must be at least 2: errors are between walkers")
+        check_positive(one=True, alpha=alpha)
+        check_fraction("the weight of a new estimate", alpha=alpha)
+        check_integer(2, walkers=walkers)
         if isinstance(model, ForeignModel):
             kernel, _ = model.runs.checked(model, kernel, None, None)
         else:

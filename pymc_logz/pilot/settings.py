@@ -7,7 +7,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import xarray as xr
 
-from pymc_logz.arguments import check_betas, check_choice, check_integer, check_probability
+from pymc_logz.arguments import (
+    check_betas,
+    check_choice,
+    check_integer,
+    check_probability,
+    check_room,
+)
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.kernels.choice import check_kernel, kernel_record
 from pymc_logz.kernels.hamiltonian import Hamiltonian, Wall, walls_of
@@ -51,6 +57,8 @@ class RunSettings:
         *("sum_out", "more"),
     )
     """Settings that go into the result as they are."""
+    held: ClassVar[tuple[str, ...]] = ("draws", "chains")
+    """Settings whose product is the number of rows that are held at once."""
 
     def __post_init__(self) -> None:
         check_integer(2, draws=self.draws)
@@ -69,6 +77,7 @@ class RunSettings:
 
     def within_memory(self, block: Block) -> Block:
         """Moves that keep to the bound on memory, shared by the chains that run at a time."""
+        check_room(8 * block.path.n_dims, **{name: getattr(self, name) for name in self.held})
         bound = self.running.max_memory
         if bound is not None:
             block = block.limited(bound // min(self.running.cores, self.chains))

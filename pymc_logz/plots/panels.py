@@ -10,7 +10,7 @@ import xarray as xr
 from arviz_base import rcParams
 from arviz_plots import PlotCollection
 
-from pymc_logz.arguments import check_choice
+from pymc_logz.arguments import check_choice, check_positive
 
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 """Told apart by readers who do not see red or green: Okabe & Ito (2008), Color universal design."""
@@ -87,6 +87,9 @@ def make_panels(
     check_choice(("none", *LIBRARIES), backend=found)
     if found in LIBRARIES and find_spec(found) is None:
         raise ImportError(f"backend={found!r} is not installed: python -m pip install {found}")
+    check_positive("inches", figsize=figsize)
+    if figsize is not None and np.shape(figsize) != (2,):
+        raise ValueError(f"figsize={figsize!r} must be a width and a height, in inches")
     size = np.array((WIDTHS[n_columns], height) if figsize is None else figsize, dtype=float)
     dots, layout = 100, {}  # per inch, of backends that have no other measure
     if found == "matplotlib":

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
+from pymc_logz.arguments import numbers_of
 from pymc_logz.models.context import ForeignModel, model_from, written_as
 from pymc_logz.models.data_inputs import check_order, natural_shapes
 from pymc_logz.models.density import RowDensity
@@ -161,7 +162,7 @@ def _points(
         raise ValueError(
             f"points has {sorted(points)}, but must have each free variable: {sorted(shapes)}"
         )
-    arrays = {name: np.asarray(values, dtype=float) for name, values in points.items()}
+    arrays = {name: numbers_of(values) for name, values in points.items()}
     n = max((array.shape[0] for array in arrays.values() if array.ndim), default=0)
     for name, array in arrays.items():
         if array.shape != (n, *shapes[name]) or not n:

@@ -299,6 +299,7 @@ def running_for(
     cores: int | None = None,
 ) -> tuple[Running, Any]:
     """How chains are run, by arguments of `pymc_logz.sample_hais`; and a seed, maybe a kept one."""
+    check_integer(1, chains=chains)
     how: dict[str, Any] = {"calls_at_once": cores, "max_memory": as_bytes(max_memory)}
     if cores is None:
         cores = min(chains, n_processors())

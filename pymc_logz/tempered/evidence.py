@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from pymc_logz.arguments import listed
 from pymc_logz.errors import warn
 from pymc_logz.estimators import METHODS, LogZCurve, LogZEstimate, check_agreement
 from pymc_logz.estimators.agreement import joint_covariance
@@ -31,9 +32,7 @@ OFF = ("rule_error", "coarse_ladder", "disagrees", "degenerate")
 
 def check_methods(methods: str | Sequence[str], recommended: str) -> list[str]:
     """Names of the estimators asked for, the recommended one of the run first if among them."""
-    names = (
-        list(METHODS) if methods == "all" else [methods] if isinstance(methods, str) else methods
-    )
+    names = list(METHODS) if methods == "all" else listed(methods)
     unknown = [name for name in names if name not in METHODS]
     if unknown or not names:
         raise ValueError(f"methods={methods!r} must be 'all' or among {sorted(METHODS)}")

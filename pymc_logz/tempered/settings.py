@@ -34,6 +34,8 @@ class TemperedSettings(RunSettings):
         *("walkers", "update", "exchange", "thin", "keep"),
     )
 
+    held: ClassVar[tuple[str, ...]] = ("walkers", "chains")
+
     def __post_init__(self) -> None:
         super().__post_init__()
         check_integer(1, walkers=self.walkers, thin=self.thin)

@@ -1,9 +1,11 @@
 """Whether chains are draws of one distribution, that of the model; the sentence of a result."""
 
+import os
 import time
 from collections.abc import Callable
 from contextvars import ContextVar
 from functools import wraps
+from typing import Any, cast
 
 import numpy as np
 import xarray as xr
@@ -21,7 +23,19 @@ MIN_DRAWS_PER_CHAIN = 16
 def check_chains(
     rows: np.ndarray, on_boundary: np.ndarray, flat: FlatModel, resolution: np.ndarray | float = 0.0
 ) -> list[Doubt]:
-    """What chains (chains, draws, d) say against each other; warns of draws that repeat."""
+    """What chains (chains, draws, d) say against each other; warns of draws that repeat.
+
+    Raises
+    ------
+    ValueError
+        If a chain is a copy of another one.
+    """
+    if n_copies := len(rows) - len({chain.tobytes() for chain in rows}):
+        raise ValueError(
+            f"{n_copies} of {len(rows)} chains have the same draws as another one, and would count "
+            "as chains of their own: pass each chain once, and sample with another random_seed "
+            "each time"
+        )
     values = np.where(on_boundary[..., None], np.nan, rows)
     rhat = split_rhat(values)
     rhat[np.nanstd(values, axis=(0, 1)) <= resolution] = np.nan
@@ -150,13 +164,20 @@ def says_result[**P](function: Callable[P, xr.DataTree]) -> Callable[P, xr.DataT
         except KeyboardInterrupt as interrupt:
             if interrupt.args:  # what was going on is said already
                 raise
-            raise KeyboardInterrupt("interrupted before there was a result") from None
+            path = cast("Any", kwargs.get("checkpoint"))
+            kept = f". {progress_in(path)}" if path is not None and os.path.exists(path) else ""
+            raise KeyboardInterrupt(f"interrupted before there was a result{kept}") from None
         finally:
             _is_inside.reset(token)
         logger.info("%s", result_sentence(tree, time.perf_counter() - start))
         return tree
 
     return wrapped
+
+
+def progress_in(path: str | os.PathLike) -> str:
+    """What a checkpoint has saved, in a sentence."""
+    return f"The progress is in {os.fspath(path)!r}: the same call resumes from it."
 
 
 def result_sentence(tree: xr.DataTree, seconds: float) -> str:

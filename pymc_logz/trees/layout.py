@@ -74,7 +74,8 @@ def evidence_of_rows(
 ) -> xr.Dataset:
     """Group ``evidence`` of many data rows: one estimator, one entry of ``row_dim`` for each."""
     dataset = along(row_dim, evidence_dataset(estimates, attrs)).assign_coords(coords)
-    return dataset.expand_dims({ESTIMATOR: np.array([estimates[0].method])})
+    # in one step the name would become an object, which no file keeps
+    return dataset.expand_dims(ESTIMATOR).assign_coords({ESTIMATOR: [estimates[0].method]})
 
 
 def along(dim: str, dataset: xr.Dataset) -> xr.Dataset:

@@ -189,9 +189,11 @@ def _checked_values(model: "pm.Model", alternatives: Mapping[str, Any]) -> dict[
             )
         array, own = np.asarray(given), own_data(model, name)
         if array.ndim == 0 or array.shape[1:] != own.shape or len(array) == 0:
+            wanted = f"(A, {', '.join(map(str, own.shape))})" if own.ndim else "(A,)"
             raise ValueError(
-                f"alternatives[{name!r}] has shape {array.shape}; A values of data of shape "
-                f"{own.shape} make (A, {', '.join(map(str, own.shape))})"
+                f"alternatives[{name!r}] has shape {array.shape}, but must have {wanted}: one "
+                f"value of the data, of shape {own.shape}, for each of A alternatives; one alone "
+                f"is written {{{name!r}: [value]}}"
             )
         check_order(model, name, given, f"alternatives[{name!r}]", "alternatives")
         if not np.array_equal(array.astype(own.dtype), array) and own.dtype.kind in "iub":
@@ -308,7 +310,10 @@ def _dataset(
     for name, array in values.items():
         dims = ["alternative", *(f"{name}_dim_{i}" for i in range(array.ndim - 1))]
         group = group.assign_coords({name: (dims, array)})
-    group.attrs = {f"present_{name}": np.ravel(array) for name, array in present.items()}
+    group.attrs = {
+        f"present_{name}": array.item() if array.size == 1 else np.ravel(array)
+        for name, array in present.items()
+    }
     for name in ("log_bayes_factor", "log_bayes_factor_mcse"):
         group[name].attrs["units"] = "nats"
     return with_units(group)

@@ -67,15 +67,28 @@ def test_default_is_taken_where_jax_cannot(caplog):
         choice = choose_backend(all_but_jax, {"name": "f"}, GAIN)
     reason = "JAX could not run this model (TypeError: no rule for Op)"
     assert choice == Choice(None, {"name": "f"}, reason)
-    assert f"Compiling with PyTensor's default backend: {reason}." in caplog.text
+    assert f"Compiled with PyTensor's default backend: {reason}." in caplog.text
 
 
-def test_default_is_taken_where_jax_is_missing(monkeypatch):
-    """Would catch a remedy that names another gain than the caller's."""
+def test_default_is_taken_where_jax_is_missing(monkeypatch, caplog):
+    """Would catch a remedy that names another gain than the caller's, and that is said again."""
     monkeypatch.setattr(compiling, "find_spec", lambda name: None)
-    choice = choose_backend(choice_itself, None, GAIN)
+    with caplog.at_level(logging.INFO, logger=compiling.logger.name):
+        choice = choose_backend(choice_itself, None, GAIN)
+        choose_backend(choice_itself, None, GAIN)
     assert choice.mode is None
     assert choice.reason == "JAX is not installed, which saves an hour: python -m pip install jax"
+    assert caplog.text.count(choice.reason) == 1
+
+
+def test_nothing_is_said_of_jax_where_nothing_is_compiled(monkeypatch, caplog):
+    """Would catch advice to install JAX for what NumPy computes as it is."""
+    monkeypatch.setattr(compiling, "find_spec", lambda name: None)
+    x = pt.dvector("x")
+    with caplog.at_level(logging.INFO, logger=compiling.logger.name):
+        made = compile_function([x], [x + 1], few_calls=True)
+    assert made.backend == "numpy"
+    assert not caplog.text
 
 
 WITHOUT_PYMC = """

@@ -128,8 +128,8 @@ def test_another_run_is_refused(kept: xr.DataTree) -> None:
     given: dict[str, Any] = {"betas": betas, "tune": 8, "checkpoint": path, **SHORT}
     cases: list[tuple[dict[str, Any], str]] = [
         ({"model": other_model()}, "model 'log density'"),
-        ({"model": other_data()}, "model 'data' 'y'"),
-        ({"model": model(), "random_seed": 8}, "random_seed"),
+        ({"model": other_data()}, "model 'data' 'y' is not the same"),
+        ({"model": model(), "random_seed": 8}, "run: random_seed is not the same. "),
         ({"model": model(), "tune": 9}, "settings 'tune': 8 there, 9 here"),
         ({"model": model(), "betas": np.linspace(0, 1, 97)}, "settings 'betas'"),
         (

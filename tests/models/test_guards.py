@@ -82,6 +82,7 @@ REFUSED = {
         lz.ModelError,
         ["no entries", "(0,)", "log likelihood"],
     ),
+    "lost": (lambda: observed(pm.Normal("draw")), lz.ModelError, ["['draw']", "other names"]),
     "nothing_free": (
         lambda: pm.Normal("y", 0, 1, observed=1.0),
         lz.ModelError,

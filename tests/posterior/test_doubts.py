@@ -164,3 +164,12 @@ def test_an_estimate_that_lacks_mass_accuses_none_that_is_higher(
     other = LogZEstimate("importance", -31.3 + above, 0.06, 250.0, 0.4, "uncovered")
     assert bool(disagreements(first, [other])) == accuses
     assert bool(disagreements(first, [replace(other, status="ok")]))
+
+
+def test_copies_of_chains_are_refused() -> None:
+    """Would catch a short run that is ok once its draws are there several times."""
+    model, centre, _ = table(1)
+    z = make_rng("copies").normal(size=(2, 150, 1))
+    bridged(model, centre, z)
+    with pytest.raises(ValueError, match="2 of 4 chains have the same draws as another one"):
+        bridged(model, centre, np.concatenate([z, z]))

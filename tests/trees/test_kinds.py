@@ -101,7 +101,7 @@ def made() -> dict[str, xr.DataTree]:
 
 @pytest.mark.parametrize("kind", MADE)
 def test_a_tree_stays_what_it_is(kind: str, made: dict[str, xr.DataTree], tmp_path: Path) -> None:
-    """Would catch a kind that is not written, or that a file gives back as another."""
+    """Would catch a kind that is not written, or anything that a file gives back as another."""
     tree = made[kind]
     assert (tree.attrs[KIND], tree.attrs[LAYOUT]) == (kind, kinds.LAYOUT_VERSION)
     tree.to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
@@ -110,6 +110,9 @@ def test_a_tree_stays_what_it_is(kind: str, made: dict[str, xr.DataTree], tmp_pa
         with xr.open_datatree(tmp_path / file, engine=engine) as back:
             assert kind_of(back) == kind
             assert material_of(back) == KINDS[kind].material
+            assert back.load().identical(tree)
+    for group in tree.subtree:
+        assert not [name for name, one in group.variables.items() if one.dtype.kind == "O"]
 
 
 @pytest.mark.parametrize("kind", MADE)

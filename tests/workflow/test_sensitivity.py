@@ -157,7 +157,7 @@ REFUSED = {
     "nothing": ({}, "must be a dictionary"),
     "no data": ({"mu": [1.0]}, "is no pm.Data"),
     "observed": ({"y_data": [Y]}, "is observed data"),
-    "scalar": ({"width": 1.0}, "has shape"),
+    "scalar": ({"width": 1.0}, r"has shape \(\), but must have \(A,\): .* {'width': \[value\]}"),
     "shape": ({"width": [[1.0]]}, "has shape"),
     "lengths": ({"width": [1.0], "centre": [0.0, 1.0]}, "as many"),
     "unused": ({"unused": [2.0]}, "change nothing"),
@@ -191,6 +191,7 @@ def test_result_can_be_stored_and_drawn(swept: xr.DataTree, tmp_path: Path) -> N
     swept.to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
     swept.to_zarr(tmp_path / "a.zarr")
     again = xr.open_datatree(tmp_path / "a.nc", engine="h5netcdf")
+    assert again["sensitivity"].load().identical(swept["sensitivity"])
     panel = lz.plot_sensitivity(again, backend="none").viz["plot"].values[0]
     assert panel is not None
     lz.plot_sensitivity(swept, against=swept, backend="none")
