@@ -15,7 +15,9 @@ def tail_doubts(
 
     ``densities`` are log prior and log likelihood of rows (n, d), here draws.
     """
-    found = growing_tail(densities, rows, flat.bends, rng, flat.continuous)
+    found = None
+    if not flat.calls_host:  # a black box need not cope with what is beyond draws
+        found = growing_tail(densities, rows, flat.bends, rng, flat.continuous)
     if found is None:
         return [] if flat.sites else _pole_doubts(densities, rows)
     reason = (

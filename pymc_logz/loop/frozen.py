@@ -7,7 +7,7 @@ import numpy as np
 
 from pymc_logz.estimators import LogZEstimate
 from pymc_logz.paths.elliptical import RIDGE
-from pymc_logz.pilot.ladder import choose_plan
+from pymc_logz.pilot.ladder import choose_plan, most_temperatures
 from pymc_logz.pilot.population import Stages, run_pilot
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.blend import Blend, Target
@@ -43,12 +43,13 @@ class Planned:
         return dict(zip(names, self.from_prior or (), strict=False))
 
     def longer(self, factor: int) -> "Planned":
-        """The same with so many times the temperatures, or rows to choose one from."""
+        """The same with so many times the temperatures, if these are allowed, or rows to choose."""
         if self.blend is not None:
             return replace(self, blend=replace(self.blend, tries=factor * self.blend.tries))
         if self.stages is None:
             return self
-        return replace(self, plan=self.stages.plan(factor * self.plan.n_temperatures))
+        n = min(factor * self.plan.n_temperatures, most_temperatures(self.block))
+        return self if n <= self.plan.n_temperatures else replace(self, plan=self.stages.plan(n))
 
 
 def n_followed(block: Block) -> int:

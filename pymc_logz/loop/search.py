@@ -246,7 +246,9 @@ class Search:
         n_rows = self._n_climbing(look)
         start = look.walked.path.sample_reference(self.rng, n_rows)
         unit = np.maximum(start.std(axis=0), look.scale)
-        start[: n_rows // 8] = towards_data(look.walked, start[: n_rows // 8], far=True)
+        # a black box need not cope with what is far from the prior
+        far = not self.target.prepared.flat.calls_host
+        start[: n_rows // 8] = towards_data(look.walked, start[: n_rows // 8], far=far)
         ends, _ = tops(look.walked.target_and_gradient, start, unit)
         self.tops = self.target(look.restored(ends)) if len(ends) else self.tops
 
@@ -340,6 +342,8 @@ class Search:
         further = 2.0 ** rng.uniform(0, np.finfo(float).nmant, n) * apart
         moved[1::2] *= np.where(flipped[1::2], -1.0, 1.0)
         moved[each[::2], column[::2]] += further[::2]
+        if self.target.prepared.flat.calls_host:  # which copes with what was drawn
+            moved = np.clip(moved, self.pool.position.min(axis=0), self.pool.position.max(axis=0))
         return self._heaviest(self.target(moved), shares, heavy, most)
 
     def _heaviest(self, seen: Evaluated, shares: np.ndarray, heavy: float, most: int) -> Evaluated:

@@ -55,7 +55,6 @@ def choose_plan(
     rng: np.random.Generator,
     aim: Aim,
     target_rows: np.ndarray | None = None,
-    most: int = 2**14,
 ) -> tuple[Plan, Annealed]:
     """Plan whose log weights have the variance aimed at, and the trial rows that it was read from.
 
@@ -66,9 +65,10 @@ def choose_plan(
     Trial rows start at draws of the reference, from ``draw_start``. With ``target_rows`` of the
     target, shape (m, d), which are annealed back, it starts with one temperature: they see the
     parts of the target that a few rows from the reference do not find. A mode that none of
-    256 of them is in is worth 0.01 nats. There are ``most`` temperatures at most.
+    256 of them is in is worth 0.01 nats. There are `most_temperatures` at most.
     """
-    n_temperatures = first_ladder(stages) if target_rows is None else 1
+    most = most_temperatures(block)
+    n_temperatures = min(first_ladder(stages), most) if target_rows is None else 1
     if target_rows is not None:
         target_rows = rng.permutation(target_rows)[:256]
     before = np.inf
@@ -84,10 +84,15 @@ def choose_plan(
         if growth <= MAX_GROWTH:
             n_temperatures = int(min(n_temperatures * growth, most)) + 1
             return stages.plan(n_temperatures), trial
-        if MAX_GROWTH * n_temperatures * aim.n_rows > aim.limit:
-            return stages.plan(MAX_GROWTH * n_temperatures), trial
-        before = variance
-        n_temperatures = int(min(n_temperatures * MAX_GROWTH, most))
+        before, n_temperatures = variance, min(MAX_GROWTH * n_temperatures, most)
+        # one that would have to be longer still is not tried before it runs
+        if n_temperatures == most or n_temperatures * aim.n_rows > aim.limit:
+            return stages.plan(n_temperatures), trial
+
+
+def most_temperatures(block: Block) -> int:
+    """Of a ladder: minutes for most models, and a million calls of a black box by default."""
+    return 2**10 if block.given_path.calls_host else 2**14
 
 
 def first_ladder(stages: Stages, cuts: int = 16) -> int:

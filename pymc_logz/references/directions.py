@@ -67,10 +67,11 @@ def independent_directions(
     """Directions in which a target is independent, if it is, and its tails along each.
 
     From rows (n, d) of the posterior, as far as it is known; None where second derivatives are not
-    finite, or densities along a line have no width.
+    finite, or densities along a line have no width. Lines lead further than a black box may cope.
     """
     block, d = target.block, rows.shape[1]
-    if not block.follows_whole_gradient or block.path.sites or not 1 < d <= MAX_DIMS:
+    unfit = block.path.sites or block.path.calls_host
+    if not block.follows_whole_gradient or unfit or not 1 < d <= MAX_DIMS:
         return None
     scale = population_scale(rows, np.full(len(rows), 1 / len(rows)), np.ones(d))
     chosen = rows[rng.permutation(len(rows))[:N_STARTS]]

@@ -22,13 +22,19 @@ GOOD, POOR = 0.1, 3.0
 """Standard deviations of log weights."""
 
 
+def block_of(calls_host: bool = False) -> Any:
+    """Moves of a model with a black box, or without one."""
+    return SimpleNamespace(given_path=SimpleNamespace(calls_host=calls_host))
+
+
 def tried(monkeypatch: pytest.MonkeyPatch, spreads: list[float], **changes: Any) -> list[int]:
     """Temperatures of the runs made, whose log weights have these standard deviations."""
     reference = changes.pop("reference", ASKED_FOR)
-    planned = Planned(None, find_stages().plan(16), reference, find_stages())
+    block, n_first = block_of(changes.pop("calls_host", False)), changes.pop("n_first", 16)
+    planned = Planned(block, find_stages().plan(n_first), reference, find_stages())
     given = {name: changes.pop(name) for name in ("stages",) if name in changes}
     if given:
-        planned = Planned(None, planned.plan, ASKED_FOR, None)
+        planned = Planned(block, planned.plan, ASKED_FOR, None)
     lengths: list[int] = []
 
     def run(chains: hais.Chains, planned: Planned) -> list[Any]:
@@ -78,6 +84,13 @@ def test_a_second_try_keeps_within_its_budget(monkeypatch: pytest.MonkeyPatch) -
     assert len(tried(monkeypatch, [POOR])) == 1
 
 
+def test_a_black_box_is_not_called_ten_million_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a second run of days along a ladder that compiled models have time for."""
+    assert tried(monkeypatch, [POOR, POOR], n_first=512) == [512, 512 * MAX_GROWTH]
+    assert tried(monkeypatch, [POOR, POOR], n_first=512, calls_host=True) == [512, 1024]
+    assert tried(monkeypatch, [POOR], n_first=1024, calls_host=True) == [1024]
+
+
 def test_what_a_user_fixed_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches other temperatures than were given, and a second growth towards one error."""
     assert len(tried(monkeypatch, [POOR], stages=None)) == 1
@@ -114,8 +127,8 @@ def test_rows_without_a_path_that_are_not_good_are_planned_anew(
     """Catches rows that were weighted at once, and badly, kept for more of them."""
     target: Any = object()
     blend = Blend((Prior(),), np.ones(1))
-    first = Planned(None, find_stages().plan(16), ASKED_FOR, blend=blend, target=target)
-    other = Planned(None, find_stages().plan(40), ASKED_FOR, find_stages())
+    first = Planned(block_of(), find_stages().plan(16), ASKED_FOR, blend=blend, target=target)
+    other = Planned(block_of(), find_stages().plan(40), ASKED_FOR, find_stages())
     spreads = {16: POOR, 40: GOOD}
 
     def run(chains: hais.Chains, planned: Planned) -> list[Any]:
@@ -128,7 +141,7 @@ def test_rows_without_a_path_that_are_not_good_are_planned_anew(
     chains = hais.Chains(Call(settings, generators_from(1)))
     assert chains.twice(first, [lambda _: other])[0] is other
     # so is another plan that says that it may be made in another way, after a longer run of it
-    nested = Planned(None, find_stages().plan(16), ASKED_FOR, find_stages(), target=target)
+    nested = Planned(block_of(), find_stages().plan(16), ASKED_FOR, find_stages(), target=target)
     spreads[16 * MAX_GROWTH] = POOR
     assert chains.twice(nested, [lambda _: other])[0] is other
     spreads[16] = GOOD
