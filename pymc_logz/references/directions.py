@@ -67,11 +67,10 @@ def independent_directions(
     """Directions in which a target is independent, if it is, and its tails along each.
 
     From rows (n, d) of the posterior, as far as it is known; None where second derivatives are not
-    finite, or densities along a line have no width. Lines lead further than a black box may cope.
+    finite, or densities along a line have no width.
     """
     block, d = target.block, rows.shape[1]
-    unfit = block.path.sites or block.path.calls_host
-    if not block.follows_whole_gradient or unfit or not 1 < d <= MAX_DIMS:
+    if not block.follows_whole_gradient or block.path.sites or not 1 < d <= MAX_DIMS:
         return None
     scale = population_scale(rows, np.full(len(rows), 1 / len(rows)), np.ones(d))
     chosen = rows[rng.permutation(len(rows))[:N_STARTS]]
@@ -93,8 +92,11 @@ def independent_directions(
     _, axes = np.linalg.eigh(np.tensordot(shares, parts, 1))
     directions = (factor @ axes).T
     lines = modes[0].row + STEPS[:, None, None] * np.linalg.inv(directions).T
-    height = block.log_target(lines.reshape(-1, d)).reshape(STEPS.size, d).T
-    return _fitted(directions, directions @ modes[0].row, height)
+    height, known = np.full(lines.shape[:2], -np.inf), np.ones(lines.shape[:2], dtype=bool)
+    if block.path.calls_host:  # a black box copes with what is among draws
+        known = ((lines >= rows.min(axis=0)) & (lines <= rows.max(axis=0))).all(axis=-1)
+    height[known] = block.log_target(lines[known])
+    return _fitted(directions, directions @ modes[0].row, height.T)
 
 
 def _fitted(

@@ -20,7 +20,7 @@ from pymc_logz.pilot.settings import RunSettings
 
 pytestmark = pytest.mark.filterwarnings("ignore:the model has potentials")
 FAR = 25.0
-"""In standard deviations of the prior; its draws end at 5, and moves between them at 12."""
+"""In standard deviations of the prior; its draws end at 5, and moves between them at 13."""
 FAST = {"random_seed": 1, "progressbar": False}
 
 
