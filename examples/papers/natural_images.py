@@ -19,7 +19,7 @@ Products of experts learn by minimum probability flow with L-BFGS, the mean-cova
 persistent chains (mcrbm_learning.py says why), generative models by expectation maximization with
 our Hamiltonian kernel in the E step.
 
-Run it with ``uv run examples/papers/natural_images.py``, minutes on two cores; with ``--paper`` for
+Run it with ``uv run examples/papers/natural_images.py``, an hour on two cores; with ``--paper`` for
 the paper's numbers of experts, temperatures and particles, hours. Numbers are kept in
 ``natural_images.npz``, and what is there is drawn again, not computed: ``--figures 4 5`` chooses.
 Log likelihoods of each test patch are kept in ``results/natural_images.json`` beside the script.
