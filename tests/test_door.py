@@ -82,7 +82,6 @@ REFUSED: dict[str, tuple[Callable[[pm.Model], Any], type[Exception], str]] = {
         lz.ModelError,
         r"var_names=\[5\] are not observed",
     ),
-    "model of a step": (lambda _: lz.HAIS(model=5), TypeError, r"write HAIS\(model=model\)"),
     "resume": (
         lambda _: lz.resume(None),  # type: ignore[arg-type]
         TypeError,

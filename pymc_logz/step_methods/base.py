@@ -19,7 +19,7 @@ from pymc_logz.errors import DiscreteVariableError
 from pymc_logz.loop.calls import Call
 from pymc_logz.loop.planning import block_for
 from pymc_logz.models.cache import made_of
-from pymc_logz.models.context import check_compile_kwargs, check_is_model, check_no_model
+from pymc_logz.models.context import check_compile_kwargs, check_no_model
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.runners.block import Block
 from pymc_logz.seeds import random_generator
@@ -90,8 +90,6 @@ class ChosenStep(BlockedStep):
         """As PyMC's, once arguments in the wrong place have been refused."""
         check_no_model(f"{cls.__name__}(model=model)", vars=args[0] if args else None)
         check_compile_kwargs(kwargs.get("compile_kwargs"))
-        if kwargs.get("model") is not None:
-            check_is_model(kwargs["model"], f"{cls.__name__}(model=model)")
         return super().__new__(cls, *args, **kwargs)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
