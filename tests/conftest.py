@@ -26,13 +26,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Keep what was imported out of the garbage collector's rounds: it stays until the end.
-
-    They are rarer, too: graphs that are compiled are many objects, few of which are garbage soon.
-    """
+    """Keep what was imported out of the garbage collector's rounds: it stays until the end."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 10, 10)
 
 
 @pytest.fixture

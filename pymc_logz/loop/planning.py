@@ -216,10 +216,11 @@ class Planner:
                     found = blend, min(share, trial.weight_ess / N_TRIED), trial
                     return None if n_higher > TOLERANCE * N_TRIED else found
             elif share < LEAST:
-                if not (more := [*search.modes_one_entry_away(shares, HEAVY)]):
-                    return None
-            elif more := [*search.modes_of_heavy(rows)]:
                 more += search.modes_one_entry_away(shares, HEAVY)
+                if not more:
+                    return None
+            elif climbed := search.modes_of_heavy(rows):
+                more += [*climbed, *search.modes_one_entry_away(shares, HEAVY)]
             if more:
                 search.add_and_draw(more)
                 continue

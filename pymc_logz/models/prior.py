@@ -316,8 +316,9 @@ def _with_equal_parameters(outputs: Sequence[Any]) -> list[Any]:
     made: dict[Variable, Variable] = {}
     for node in toposort(outputs):
         inputs = [made.get(var, var) for var in node.inputs]
-        new = node.clone_with_new_inputs(inputs)
-        if isinstance(node.op, RandomVariable):
+        if not isinstance(node.op, RandomVariable):
+            new = node.clone_with_new_inputs(inputs)
+        else:
             rng, size, first, *others = inputs
             batch = node.outputs[1].type.shape[: node.op.batch_ndim(node)]
             if size.owner is not None and None not in batch:

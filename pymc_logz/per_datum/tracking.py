@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from pymc_logz.arguments import check_fraction, check_integer, check_positive
+from pymc_logz.arguments import check_integer, numbers_of
 from pymc_logz.errors import warn
 from pymc_logz.estimators.draws import TemperedDraws
 from pymc_logz.estimators.result import MIN_INDEPENDENT, LogZCurve, LogZEstimate
@@ -158,8 +158,8 @@ class LogZTracker:
         progressbar: bool = True,
         compile_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
-        check_positive(one=True, alpha=alpha)
-        check_fraction("the weight of a new estimate", alpha=alpha)
+        if np.ndim(alpha) or not 0 < numbers_of(alpha) <= 1:
+            raise ValueError(f"alpha={alpha!r} must lie in (0, 1]: the weight of a new estimate")
         check_integer(2, walkers=walkers)
         if isinstance(model, ForeignModel):
             kernel, _ = model.runs.checked(model, kernel, None, None)

@@ -286,8 +286,9 @@ def test_wrong_data(fresh: lz.LogZTracker, data: dict, message: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"alpha": 0.0}, "alpha=0.0 must be positive"),
-        ({"alpha": 1.5}, r"alpha=1.5 must lie in \[0, 1\]: the weight of a new estimate"),
+        ({"alpha": 0.0}, r"alpha=0.0 must lie in \(0, 1\]"),
+        ({"alpha": 1.5}, r"alpha=1.5 must lie in \(0, 1\]: the weight of a new estimate"),
+        ({"alpha": None}, r"alpha=None must lie in \(0, 1\]"),
         ({"walkers": 1}, "walkers=1 must be an integer of at least 2"),
         ({"draws": 1}, "draws=1"),
         ({"data": ["other"]}, r"\['other'\] must name pm.Data containers.*\['value'\]"),
