@@ -72,7 +72,7 @@ REFUSED: dict[str, tuple[Callable[[pm.Model], Any], type[Exception], str]] = {
     "alpha": (
         lambda m: lz.LogZTracker(m, alpha="a"),  # type: ignore[arg-type]
         ValueError,
-        "alpha='a' must be positive",
+        r"alpha='a' must lie in \(0, 1\]",
     ),
     "relax": (lambda _: lz.relax(5, 0.1), TypeError, r"write relax\(model, tolerance\)"),
     "likelihood_form": (lambda _: lz.likelihood_form(5), TypeError, "model is of type int"),
