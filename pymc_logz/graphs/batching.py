@@ -34,6 +34,7 @@ from pymc_logz.arguments import check_choice
 from pymc_logz.graphs.functions import compile_kwargs_for, function_for, one_at_a_time
 from pymc_logz.graphs.host_calls import HostCall, calls_host
 from pymc_logz.graphs.jax_calls import jax_host_call
+from pymc_logz.graphs.simplify import BranchlessSoftplus, jax_softplus
 
 REWRITTEN = (Dot, ARange, Alloc, IncSubtensor, AdvancedIncSubtensor)
 """Operations that PyTensor or a backend rewrites from a Blockwise into a batched form."""
@@ -179,8 +180,8 @@ class RowMap(Op):
         return fgraph
 
 
-def teach_row_maps(linker: Any) -> None:
-    """Tell a backend of a `RowMap`, and JAX of a `HostCall`, which others call by themselves."""
+def teach_own_ops(linker: Any) -> None:
+    """Tell a backend of a `RowMap`, and JAX of those that others compute by themselves."""
     # only one backend, since importing NUMBA takes a second
     if isinstance(linker, NumbaLinker):
         from pytensor.link.numba.dispatch import numba_funcify
@@ -191,6 +192,7 @@ def teach_row_maps(linker: Any) -> None:
 
         jax_funcify.register(RowMap)(_jax_row_map)
         jax_funcify.register(HostCall)(jax_host_call)
+        jax_funcify.register(BranchlessSoftplus)(jax_softplus)
 
 
 def _jax_row_map(op: RowMap, **_: Any) -> Callable:

@@ -1,11 +1,4 @@
-"""Compiles symbolic functions, and loops over a symbolic step: which backend, why, and how.
-
-A step is compiled, and a loop over it is written in Python, or left to JAX where that compiles:
-building a ``pytensor.scan`` and compiling what is in it takes half as long again as all the rest.
-Where JAX is not there, NumPy computes small steps one operation after the other, since NUMBA takes
-a minute for what is then a second's work. Of large ones, and where a mode was asked for, only what
-a model computes for a batch of rows is compiled.
-"""
+"""Compiles symbolic functions: for which backend, why, and how."""
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -15,15 +8,15 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
-from pytensor.compile.mode import Mode
+from pytensor.compile.mode import Mode, optdb
 from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.graph.traversal import ancestors
 from pytensor.link.jax.linker import JAXLinker
 from pytensor.link.vm import VMLinker
-from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.errors import logger
-from pymc_logz.graphs.batching import teach_row_maps
+from pymc_logz.graphs.batching import teach_own_ops
 from pymc_logz.graphs.functions import (
     compile_kwargs_for,
     function_for,
@@ -33,7 +26,7 @@ from pymc_logz.graphs.functions import (
 )
 from pymc_logz.graphs.host_calls import calls_host
 from pymc_logz.graphs.jax_calls import with_original_exception
-from pymc_logz.graphs.numpy_linker import numpy_mode, suits_numpy
+from pymc_logz.graphs.numpy_linker import INLINING, numpy_mode, suits_numpy
 from pymc_logz.graphs.threads import silence_fork_warnings
 
 MOST_FUSED = 900
@@ -54,6 +47,17 @@ class Compiled:
     """Whether it was the alternative graph that compiled."""
     dry: Callable[..., Any] | None = None
     """What tries it in place of a call, where that would call black boxes of a model in vain."""
+    many: Callable[[], "Compiled"] | None = None
+    """What makes several steps of a loop at once, if it is another one; compiled when asked for."""
+
+    def of_steps(self, n: int) -> "Compiled":
+        """What makes so many steps of a loop at once."""
+        return self if n == 1 or self.many is None else self.many()
+
+    @property
+    def may_use_jax(self) -> bool:
+        """Whether JAX computes any number of steps."""
+        return self.backend == "jax" or self.many is not None
 
     def left(self, array: Any) -> Any:
         """An array where the function computes, so that no call has to carry it there."""
@@ -81,7 +85,7 @@ class Choice(NamedTuple):
 
     def around_models(self) -> "Choice":
         """NumPy, but what a model computes for a batch of rows is compiled as was asked for."""
-        mode = numpy_mode(lambda inputs, outputs: _compiled((inputs, outputs), self).call)
+        mode = numpy_mode(lambda inputs, outputs: compile_graph((inputs, outputs), self).call)
         return self._replace(mode=mode, kwargs={})
 
     def in_numpy(self) -> "Choice":
@@ -107,7 +111,7 @@ def choose_backend[Made](
     mode = kwargs.pop("mode", None)
     if mode is not None:
         return make(Choice(mode, kwargs, "compile_kwargs['mode'] asked for it"))
-    if find_spec("jax") is None:
+    if not has_jax():
         reason = f"JAX is not installed, which {gain}: python -m pip install jax"
     else:
         try:
@@ -118,6 +122,11 @@ def choose_backend[Made](
     if getattr(made, "backend", None) != "numpy":  # which compiles nothing
         _say_once(reason)
     return made
+
+
+def has_jax() -> bool:
+    """Whether JAX is installed."""
+    return find_spec("jax") is not None
 
 
 @cache
@@ -142,12 +151,12 @@ def compile_function(
 
     def made(graph: tuple[Sequence[Variable], Sequence[Variable]], choice: Choice) -> Compiled:
         in_numpy = (few_calls or choice.mode is None) and suits_numpy(graph[1])
-        return _compiled(graph, choice.in_numpy() if in_numpy else choice)
+        return compile_graph(graph, choice.in_numpy() if in_numpy else choice)
 
-    return _compile_first(made, (inputs, outputs), alternative, compile_kwargs, trial_inputs)
+    return compile_first(made, (inputs, outputs), alternative, compile_kwargs, trial_inputs)
 
 
-def _compile_first[Made](
+def compile_first[Made](
     make: Callable[[Made, Choice], Compiled],
     first: Made,
     alternative: Callable[[], Made] | None,
@@ -187,11 +196,12 @@ def function_of(inputs: Sequence[Variable], outputs: Sequence[Variable], choice:
         # a kernel need not use all that it is given, and of some data only the shape is used
         fixed = {"trust_input": True, "on_unused_input": "ignore"}
         kwargs = compile_kwargs_for(choice.mode, {**fixed, **choice.kwargs})
-        teach_row_maps(kwargs["mode"].linker)
+        teach_own_ops(kwargs["mode"].linker)
         return function_for(list(inputs), list(outputs), **kwargs)
 
 
-def _compiled(graph: tuple[Sequence[Variable], Sequence[Variable]], choice: Choice) -> Compiled:
+def compile_graph(graph: tuple[Sequence[Variable], Sequence[Variable]], choice: Choice) -> Compiled:
+    """Inputs and outputs as a function for this choice; NumPy calls black boxes by default."""
     has_boxes = calls_host(graph[1])
     choice = choice.in_numpy() if has_boxes and choice.mode is None else choice
     function, backend = function_of(*graph, choice), linker_name(choice.mode)
@@ -200,7 +210,7 @@ def _compiled(graph: tuple[Sequence[Variable], Sequence[Variable]], choice: Choi
 
         # finds out whether JAX can compute it
         dry = jax.eval_shape if has_boxes else None
-        return _on_jax(partial(function.vm.jit_fn), function, choice, dry)
+        return on_jax(partial(function.vm.jit_fn), function, choice, dry)
 
     def copied(*values: Any) -> list[np.ndarray]:
         # NUMBA compiles anew, for half a minute, for parts of arrays that are not contiguous
@@ -210,7 +220,7 @@ def _compiled(graph: tuple[Sequence[Variable], Sequence[Variable]], choice: Choi
     return Compiled(call, backend, choice.reason, dry=(lambda *_: None) if has_boxes else None)
 
 
-def _on_jax(
+def on_jax(
     call: Callable[..., Any], function: Any, choice: Choice, dry: Callable[..., Any] | None
 ) -> Compiled:
     """Calls of a function, compiled by XLA; where it has black boxes, ``dry`` tries it."""
@@ -241,8 +251,9 @@ def bytes_computed(
     inputs: Sequence[Any], outputs: Sequence[Any], values: Sequence[Any], n_own: int | None = None
 ) -> int:
     """Bytes of all that depends on the first inputs, or all, while outputs are computed."""
-    # nothing is freed
-    mode = Mode(VMLinker(allow_gc=False, use_cloop=False, lazy=False, c_thunks=False), None)
+    # nothing is freed, and what a model computes is taken apart
+    linker = VMLinker(allow_gc=False, use_cloop=False, lazy=False, c_thunks=False)
+    mode = Mode(linker, RewriteDatabaseQuery(include=[name for name in INLINING if name in optdb]))
     with without_c():
         function = function_for(list(inputs), list(outputs), mode=mode, on_unused_input="ignore")
     with np.errstate(all="ignore"):
@@ -253,125 +264,3 @@ def bytes_computed(
         for var, cell in function.vm.storage_map.items()
         if not isinstance(var, Constant) and not own.isdisjoint(ancestors([var]))
     )
-
-
-@dataclass(frozen=True)
-class Step:
-    """What is done again and again, as symbolic variables of one time."""
-
-    state: Sequence[TensorVariable]
-    """What a step is handed by the one before."""
-    sequences: Sequence[TensorVariable]
-    """What is different in each step."""
-    constants: Sequence[TensorVariable]
-    """What is the same in all steps."""
-    new_state: Sequence[TensorVariable]
-    """The state after the step, of the same types."""
-    traced: Sequence[TensorVariable]
-    """What is remembered of the step."""
-
-    @property
-    def inputs(self) -> list[TensorVariable]:
-        """All inputs, in the order of those of the compiled loop."""
-        return [*self.state, *self.sequences, *self.constants]
-
-    @property
-    def outputs(self) -> list[TensorVariable]:
-        """All outputs, in the order of those of the compiled loop."""
-        return [*self.new_state, *self.traced]
-
-    def split(self, values: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
-        """What is given for the state, the sequences and the constants."""
-        n_state, n_before = len(self.state), len(self.state) + len(self.sequences)
-        return values[:n_state], values[n_state:n_before], values[n_before:]
-
-
-def compile_loop(
-    step: Step,
-    n_steps: int,
-    compile_kwargs: Mapping[str, Any] | None,
-    trial_inputs: Sequence[Any],
-    alternative: Callable[[], Step] | None = None,
-) -> Compiled:
-    """Compile so many steps, or fewer, for the backend that `choose_backend` decides on.
-
-    It is a function of the number of steps to make, of the state, of sequences with an axis of
-    length ``n_steps`` in front, and of the constants. It returns the last state, and what was
-    traced with an axis in front, which counts at least the steps made. ``trial_inputs`` are values
-    to call it with once, without the number of steps; ``alternative`` is another graph of the same
-    step, which JAX is tried with before it is given up.
-    """
-
-    def made(step: Step, choice: Choice) -> Compiled:
-        if choice.is_jax:
-            return _jax_loop(step, choice)
-        if choice.mode is None and suits_numpy(step.outputs):
-            state, sequences, constants = step.split(trial_inputs)
-            values = [*state, *(np.asarray(part[0]) for part in sequences), *constants]
-            # of larger steps a call of many takes longer than NUMBA takes to compile
-            if bytes_computed(step.inputs, step.outputs, values) <= 2**24:
-                return _python_loop(step, choice.in_numpy())
-        # moves are many small operations, which NUMBA takes half a minute to compile
-        apart = suits_numpy(step.outputs, but_models=True)
-        made = _python_loop(step, choice.around_models() if apart else choice)
-        return replace(made, backend=linker_name(choice.mode))
-
-    trial = [np.array(n_steps), *trial_inputs]
-    return _compile_first(made, step, alternative, compile_kwargs, trial)
-
-
-def _python_loop(step: Step, choice: Choice) -> Compiled:
-    one_step, n_state = _compiled((step.inputs, step.outputs), choice), len(step.state)
-
-    def loop(n_requested: Any, *values: Any) -> list[Any]:
-        state, sequences, constants = step.split(values)
-        traces = []
-        for i in range(n_requested):
-            now = (np.asarray(part[i]) for part in sequences)
-            outputs = one_step.call(*state, *now, *constants)
-            state = outputs[:n_state]
-            traces.append(outputs[n_state:])
-        return [*state, *map(np.stack, zip(*traces, strict=True))]
-
-    return replace(one_step, call=loop)
-
-
-def _jax_loop(step: Step, choice: Choice) -> Compiled:
-    function = function_of(step.inputs, step.outputs, choice)
-    one_step, n_state = function.vm.jit_fn, len(step.state)
-
-    def loop(n_requested: Any, *values: Any) -> list[Any]:
-        state, sequences, constants = step.split(values)
-
-        def at(state: Sequence[Any], now: Sequence[Any]) -> tuple[Any, Any]:
-            outputs = one_step(*state, *now, *constants)
-            return tuple(outputs[:n_state]), tuple(outputs[n_state:])
-
-        state, traces = traced_in_jax(at, tuple(state), tuple(sequences), n_requested)
-        return [*state, *traces]
-
-    def no_steps(jitted: Any, n_requested: Any, *values: Any) -> Any:
-        return jitted(np.zeros_like(n_requested), *values)
-
-    return _on_jax(loop, function, choice, no_steps if calls_host(step.outputs) else None)
-
-
-def traced_in_jax(step: Callable[..., Any], state: Any, given: Any, n: Any) -> tuple[Any, Any]:
-    """The last state of a loop, and records of its steps, from ``step(state, given[i])`` to both.
-
-    It makes the first n steps, and has room for records of all that are given.
-    """
-    import jax
-    import jax.numpy as jnp
-
-    def at(i: Any, state: Any) -> tuple[Any, Any]:
-        return step(state, jax.tree.map(lambda part: part[i], given))
-
-    def move(i: Any, carried: tuple[Any, Any]) -> tuple[Any, Any]:
-        state, record = at(i, carried[0])
-        return state, jax.tree.map(lambda of, one: of.at[i].set(one), carried[1], record)
-
-    _, record = jax.eval_shape(at, 0, state)
-    shape = jax.tree.leaves(given)[0].shape[:1]
-    empty = jax.tree.map(lambda one: jnp.zeros(shape + one.shape, one.dtype), record)
-    return jax.lax.fori_loop(0, n, move, (state, empty))

@@ -41,7 +41,8 @@ branchless_softplus = Elemwise(BranchlessSoftplus(upgrade_to_float, name="softpl
 softplus_without_branches = SubstitutionNodeRewriter(pt.softplus, branchless_softplus)
 
 
-def _jax_softplus(op: BranchlessSoftplus, **_: Any) -> Callable:
+def jax_softplus(op: BranchlessSoftplus, **_: Any) -> Callable:
+    """What JAX computes for it."""
     import jax.numpy as jnp
 
     return lambda x: jnp.maximum(x, 0) + jnp.log1p(jnp.exp(-jnp.abs(x)))
@@ -159,12 +160,6 @@ def simplify(
     outputs: Sequence[TensorVariable], data: Sequence[Variable] = ()
 ) -> list[TensorVariable]:
     """The same outputs from a cheaper graph of the same inputs; ``data`` among them stay."""
-    try:
-        from pytensor.link.jax.dispatch import jax_funcify
-    except ImportError:
-        pass
-    else:
-        jax_funcify.register(BranchlessSoftplus)(_jax_softplus)
     fgraph = FunctionGraph(outputs=list(outputs), clone=True, copy_inputs=False)
     then = softplus_without_branches, logarithm_before_switch, impossible_data_after_sum(data)
     for rewrites in ((switch_before_function, sigmoid_is_a_probability), then):

@@ -16,8 +16,9 @@ from pytensor.gradient import jacobian as symbolic_jacobian
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.graphs.batching import RowMap
-from pymc_logz.graphs.compiling import Choice, choose_backend, linker_name, traced_in_jax
+from pymc_logz.graphs.compiling import Choice, choose_backend, linker_name
 from pymc_logz.graphs.functions import compile_kwargs_for, function_for, one_at_a_time
+from pymc_logz.graphs.loops import traced_in_jax
 from pymc_logz.manifold.algebra import (
     NUMPY,
     Arrays,

@@ -155,6 +155,7 @@ def go_on(
     """Rows after the moves that are left, or after whole blocks if the report ends them."""
     # where they stop changes no bit of what they will come to
     n_moves = plan.n_temperatures
+    block = block.to_make(n_moves)
     # written in place from here on: there may be very many temperatures
     underway = underway._replace(stage=underway.stage.copy())
     increments = np.diff(plan.betas)

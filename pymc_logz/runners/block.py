@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import pytensor.tensor as pt
 
-from pymc_logz.graphs.compiling import Compiled, Step
+from pymc_logz.graphs.compiling import Compiled
+from pymc_logz.graphs.loops import Step
 from pymc_logz.kernels.base import KernelState, Move
 from pymc_logz.paths.geometric import AnnealingPath, Evaluation
 from pymc_logz.runners.arrays import (
@@ -26,6 +27,8 @@ from pymc_logz.seeds import generator_of_noise
 MOVES_PER_BLOCK = 8
 """Enough to make the cost of a call small beside that of its moves, and few enough for a pilot to
 stop soon after its rows have moved away."""
+MOST_BRIEF = 64
+"""Moves of each row, in a few runs, that NumPy makes while JAX would compile."""
 MAX_NOISE_PER_BLOCK = 2**22
 """Numbers in the largest array of noise, 32 MB."""
 
@@ -48,6 +51,8 @@ class Block(MovesOfRows):
 
     data: np.ndarray | None = None
     most_moves: int = MOVES_PER_BLOCK
+    is_brief: bool = False
+    """Whether so few moves are to be made that several at once are not worth compiling."""
     at_rest: tuple[int, Arguments] = field(default_factory=lambda: (0, []), repr=False)
     """Arguments of moves of so many rows that stay where they are."""
 
@@ -68,6 +73,7 @@ class Block(MovesOfRows):
             self.initial_state(np.zeros((n_rows, path.n_dims))),
             self._resting(n_rows),
             (lambda: self._step(replace(path, how="row"))) if path.may_turn else None,
+            one_by_one=True,
         )
 
     def given(self, data: np.ndarray, n_rows: int) -> "Block":
@@ -97,6 +103,10 @@ class Block(MovesOfRows):
         most_rows = self.given_path.rows_within_caches(self.n_rows)
         few_enough = most_rows >= self._together(self.n_rows)
         return self if few_enough else self.changed(most_rows=most_rows)
+
+    def to_make(self, n_moves: int) -> "Block":
+        """The same moves, of which so many are to be made of each row."""
+        return self.changed(is_brief=n_moves <= MOST_BRIEF)
 
     def _step(self, path: AnnealingPath) -> Step:
         state = symbolic_state(path.n_dims)
@@ -176,14 +186,15 @@ class Block(MovesOfRows):
         self, state: KernelState, n_rows: int, moves: Move, rng: np.random.Generator | None
     ) -> tuple[KernelState, Callable[[], Trace]]:
         n_requested = len(moves.beta)
+        compiled = self.compiled.of_steps(1 if self.is_brief else n_requested)
         # JAX would compile anew for fewer rows than usual
-        is_padded = self.compiled.backend == "jax" and not self.row_data
+        is_padded = compiled.backend == "jax" and not self.row_data
         usual = self._together(self.n_rows) if is_padded else 0
         n_computed = max(n_rows, usual)
         if rng is None:
             of_moves = self._kept_at_rest(n_computed)
         else:
-            source = generator_of_noise(self.compiled.backend, rng)
+            source = generator_of_noise(compiled.backend, rng)
             n_drawn = n_rows if source is rng else n_computed
             noise = self.kernel.draw_noise(source, self.n_moves, n_drawn, self.given_path.n_dims)
             if n_computed > n_drawn:
@@ -192,7 +203,7 @@ class Block(MovesOfRows):
             of_moves = [*along_rows(moves, None), *along_rows(noise, 1)]
         if n_computed > len(state.position):
             state = lengthened(state, n_computed, axis=0)
-        state, traced = self._launched(state, of_moves, n_requested, n_computed)
+        state, traced = self._launched(state, of_moves, n_requested, n_computed, compiled)
 
         def trace() -> Trace:
             return Trace(*(np.asarray(out)[:n_requested, :n_rows] for out in traced))

@@ -12,8 +12,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from pymc_logz.errors import says_if_interrupted
-from pymc_logz.graphs.compiling import Compiled, Step, compile_loop
+from pymc_logz.graphs.compiling import Compiled
 from pymc_logz.graphs.functions import settings_key
+from pymc_logz.graphs.loops import Step, compile_loop
 from pymc_logz.kernels.base import Kernel, KernelState
 from pymc_logz.paths.geometric import AnnealingPath, DrawRows, Evaluation
 from pymc_logz.runners.arrays import along_rows, filled, joined, leaves, noise_of_row
@@ -185,18 +186,24 @@ class MovesOfRows:
         state: Any,
         of_moves: Arguments,
         alternative: Callable[[], Step] | None = None,
+        **how: bool,
     ) -> Compiled:
         """Moves by this step, or by another one, that were tried on some of the rows."""
         some = np.arange(self._together(self.n_rows))
         trial = _rows_of(self._arguments(state, of_moves), some)
-        return compile_loop(step, self.n_moves, self.compile_kwargs, trial, alternative)
+        return compile_loop(step, self.n_moves, self.compile_kwargs, trial, alternative, **how)
 
     def _launched[State](
-        self, state: State, of_moves: Arguments, n_requested: int, n_rows: int
+        self,
+        state: State,
+        of_moves: Arguments,
+        n_requested: int,
+        n_rows: int,
+        compiled: Compiled | None = None,
     ) -> tuple[State, list[Any]]:
         """A state of so many rows after as many moves as asked for, and what these traced."""
         n_state, n_together = len(leaves(state)), self._together(n_rows)
-        call = partial(self.compiled.call, np.array(n_requested))
+        call = partial((compiled or self.compiled).call, np.array(n_requested))
         arguments = self._arguments(state, of_moves, n_together == n_rows)
         if n_together == n_rows:
             outputs = list(call(*(array for array, _ in arguments)))

@@ -8,7 +8,8 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_logz.graphs.compiling import Compiled, Step
+from pymc_logz.graphs.compiling import Compiled
+from pymc_logz.graphs.loops import Step
 from pymc_logz.kernels.base import KernelState, Move, draw_log_uniform
 from pymc_logz.runners.arrays import (
     along_rows,

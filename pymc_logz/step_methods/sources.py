@@ -161,8 +161,8 @@ class BlockSource(Source):
         self.block = block
 
     def uses_jax(self) -> bool:
-        """Whether the block is compiled, and by JAX."""
-        return "block" in vars(self) and self.block.compiled.backend == "jax"
+        """Whether the block is compiled, and may be by JAX."""
+        return "block" in vars(self) and self.block.compiled.may_use_jax
 
     @cached_property
     def block(self) -> Block:

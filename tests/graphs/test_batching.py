@@ -144,7 +144,9 @@ def test_jax_takes_rows_where_it_cannot_convert_the_vectorised_graph(
         n_dims=N_DIMS,
         sample_reference=lambda rng, n: rng.standard_normal((n, N_DIMS)),
     )
-    block = Block(path, Hamiltonian(step_size=0.1, scale=1.0), n_rows=4)
+    # asked for, since NumPy would compute so few rows as they are
+    by_jax = {"mode": "JAX"}
+    block = Block(path, Hamiltonian(step_size=0.1, scale=1.0), n_rows=4, compile_kwargs=by_jax)
     assert block.compiled.backend == "jax"
     assert block.path.batching == "row"
 

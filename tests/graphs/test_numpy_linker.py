@@ -58,7 +58,7 @@ def test_without_jax_models_of_large_steps_are_compiled(monkeypatch, n_bytes, ba
     """Would catch a minute of NUMBA for a second's work, and a long run that is never compiled."""
     monkeypatch.setattr("pymc_logz.graphs.compiling.find_spec", lambda name: None)
     if n_bytes is not None:
-        monkeypatch.setattr("pymc_logz.graphs.compiling.bytes_computed", lambda *_: n_bytes)
+        monkeypatch.setattr("pymc_logz.graphs.loops.bytes_computed", lambda *_: n_bytes)
     with pm.Model() as model:
         pm.Binomial("y", n=100, p=pm.Beta("p", 1, 1), observed=50)
     tree = lz.sample_hais(model=model, random_seed=1, progressbar=False)
