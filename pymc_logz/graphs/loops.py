@@ -29,7 +29,7 @@ from pymc_logz.graphs.compiling import (
 )
 from pymc_logz.graphs.functions import Kept
 from pymc_logz.graphs.host_calls import calls_host
-from pymc_logz.graphs.numpy_linker import numpy_mode, suits_numpy
+from pymc_logz.graphs.numpy_linker import has_row_loops, numpy_mode, suits_numpy
 
 MOST_BYTES = {"jax": 2**23, "numba": 2**27}
 """A planned run makes some 300 steps, which NumPy computes at 4 GB a second: steps up to which this
@@ -116,8 +116,8 @@ def compile_loop(
         return compile_first(made, step, alternative, compile_kwargs, trial)
 
     by_default = "mode" not in (compile_kwargs or {}) and has_jax()
-    may_wait = one_by_one and by_default and not calls_host(step.outputs)
-    if not may_wait or n_bytes() > MOST_BYTES["jax"]:
+    may_wait = one_by_one and by_default and not has_row_loops(step.outputs)
+    if not may_wait or calls_host(step.outputs) or n_bytes() > MOST_BYTES["jax"]:
         return compiled()
     kept = Kept()
     by_numpy = _python_loop(step, Choice(numpy_mode(), {}, STEP_BY_STEP))

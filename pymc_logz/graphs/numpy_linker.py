@@ -28,6 +28,7 @@ from pytensor.tensor.utils import import_func_from_string
 from pymc_logz.graphs.batching import RowMap
 from pymc_logz.graphs.functions import one_at_a_time
 from pymc_logz.graphs.host_calls import HostCall
+from pymc_logz.graphs.inner_graphs import ops_within
 
 INLINING = ("inline_ofg_expansion", "inline_ofg_expansion_xtensor")
 """Rewrites that take what a model computes apart again."""
@@ -112,6 +113,15 @@ def _suits_numpy(node: Apply, but_models: bool) -> bool:
     if isinstance(node.op, OpFromGraph):
         return suits_numpy(node.op.inner_outputs)
     return not isinstance(node.op, RowMap | HasInnerGraph)
+
+
+def has_row_loops(outputs: Sequence[Variable]) -> bool:
+    """Whether NumPy computes a part of graphs one row after the other, as factors of matrices."""
+    return any(
+        isinstance(op, Blockwise)
+        and not (op.gufunc_spec or getattr(op.core_op, "gufunc_spec", None))
+        for op in ops_within(outputs)
+    )
 
 
 def _is_of_model(op: Op) -> bool:

@@ -27,7 +27,7 @@ from pymc_logz.seeds import generator_of_noise
 MOVES_PER_BLOCK = 8
 """Enough to make the cost of a call small beside that of its moves, and few enough for a pilot to
 stop soon after its rows have moved away."""
-MOST_BRIEF = 64
+MOST_BRIEF = 128
 """Moves of each row, in a few runs, that NumPy makes while JAX would compile."""
 MAX_NOISE_PER_BLOCK = 2**22
 """Numbers in the largest array of noise, 32 MB."""
