@@ -199,13 +199,16 @@ interrupt only where it runs Python itself. Left behind it would crash Python's 
 
 @cache
 def silence_fork_warnings() -> None:
-    """From now on PyMC's chains are forked without JAX's warning; to be called once JAX has run."""
+    """From now on PyMC's chains are forked without JAX's warning."""
     # it warns at each fork that a deadlock is likely, which is so where the forked process calls
     # JAX. PyMC starts no such process by fork, unless it is told to, of which it warns itself; and
     # step methods of this package that need JAX ask the process that has compiled, or refuse. So
     # for chains of `pm.sample` it is a false alarm, and is heard as before at any other fork
     if not hasattr(os, "register_at_fork"):
         return
+    import jax
+
+    jax.devices()  # JAX's own hook comes with them
     hushed: list[warnings.catch_warnings[None]] = []
 
     def before() -> None:
