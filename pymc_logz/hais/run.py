@@ -13,14 +13,17 @@ from pymc_logz.checks.symmetry import symmetry_doubts
 from pymc_logz.checks.tails import tail_doubts
 from pymc_logz.errors import logger, warn
 from pymc_logz.estimators import LogZEstimate
-from pymc_logz.hais.directions import (
+from pymc_logz.hais.results import (
     Directions,
+    annealing_dataset,
     doubts_of_ends,
+    draw_datasets,
     estimates_of,
+    exact_tree,
     forward_estimate,
     of_model,
+    reverse_dataset,
 )
-from pymc_logz.hais.results import annealing_dataset, draw_datasets, exact_tree, reverse_dataset
 from pymc_logz.hais.settings import DEFAULT_MCSE, HaisSettings
 from pymc_logz.kernels.compose import sums_out
 from pymc_logz.kernels.hamiltonian import walls_of
@@ -37,14 +40,7 @@ from pymc_logz.runners.anneal import Annealed, merge, of_rows
 from pymc_logz.runners.progress import line, report_count
 from pymc_logz.runners.running import AnnealCourse, Running, anneal_all, finished, run_tasks
 from pymc_logz.seeds import spawn_generators
-from pymc_logz.trees.doubts import (
-    Doubt,
-    disagreements,
-    doubted,
-    noted,
-    warn_of_doubts,
-    warn_of_status,
-)
+from pymc_logz.trees.doubts import Doubt, disagreements, warn_of_status, with_doubts
 from pymc_logz.trees.kinds import HAIS, HAIS_BOTH
 from pymc_logz.trees.layout import evidence_dataset, make_tree
 from pymc_logz.trees.posterior import posterior_of
@@ -340,11 +336,10 @@ def collect(
     settings, block, plan = call.settings, planned.block, planned.plan
     cost = call.watch.cost(block)
     runs = [of_model(run, planned.reference) for run in directions.forward]
-    warn_of_doubts(doubts)
-    doubts = [*doubts, *subject.prior_doubts()]
-    estimates = doubted(estimates_of(directions), doubts)
+    known = subject.prior_doubts()
+    estimates, notes = with_doubts(estimates_of(directions), [*doubts, *known], known)
     for estimate in estimates:
-        warned = doubts and estimate.usable  # of the doubts
+        warned = notes and estimate.usable  # of the doubts
         if not warned and estimate.status not in ("approximate_starts", "upper_end"):
             warn_of_status(estimate)
     if n_nan := sum(run.n_nan for run in runs):
@@ -361,7 +356,7 @@ def collect(
         **planned.reference.record(),
         **{ERROR_FACTOR: planned.reference.error_factor, REFERENCE_MCSE: planned.reference.mcse},
         **planned.record(),
-        **noted(doubts),
+        **notes,
     )
     chosen = resampled(of_rows("log_weight", runs), call.rngs.run, shuffled=True)
     groups = {

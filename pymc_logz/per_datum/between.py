@@ -28,7 +28,7 @@ from pymc_logz.checks.missed_modes import found_from_prior
 from pymc_logz.checks.symmetry import symmetry_doubts
 from pymc_logz.errors import ModelError
 from pymc_logz.graphs.functions import Kept
-from pymc_logz.hais.directions import (
+from pymc_logz.hais.results import (
     Directions,
     bayes_factor,
     factor_dataset,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import xarray as xr
 
+from pymc_logz.arguments import settings_among
 from pymc_logz.errors import STATUS_SENTENCES, warn
 from pymc_logz.estimators import LogZEstimate, importance_log_z
 from pymc_logz.graphs.threads import n_processors
@@ -166,18 +167,11 @@ def marginal_log_likelihood(
     model = model_from(model, "marginal_log_likelihood(model, data)")
     given = executor, checkpoint, time_limit, max_memory, check_reproducible, cores
     running, random_seed = running_for(random_seed, n_processors(), *given)
-    settings = PerDatumSettings.from_arguments(
-        draws=draws,
-        chains=1,
-        betas=betas,
-        kernel=kernel_for(kernel, model),
-        tune=tune,
-        target_accept=target_accept,
-        running=running,
-        reference="prior",
-        # nine in ten data rows are to reach it: weight ESS of about 60%
-        target_variance=0.5,
-    )
+    kernel = kernel_for(kernel, model)
+    # nine in ten data rows are to reach this variance: weight ESS of about 60%
+    own: dict[str, Any] = {"chains": 1, "reference": "prior", "target_variance": 0.5}
+    asked_for = settings_among(locals(), PerDatumSettings)
+    settings = PerDatumSettings.from_arguments(**asked_for, **own)
     with begun(settings, random_seed, progressbar, compile_kwargs) as call:
         rows = read_data_rows(model, data)
         prepared = prepare(model, call.rngs.checks, data=rows.names)

@@ -39,12 +39,10 @@ from pymc_logz.trees.chains import (
 from pymc_logz.trees.doubts import (
     Doubt,
     disagreements,
-    doubted,
-    noted,
     prior_doubts,
     second_opinions,
-    warn_of_doubts,
     warn_of_status,
+    with_doubts,
 )
 from pymc_logz.trees.kinds import BRIDGED
 from pymc_logz.trees.layout import evidence_dataset, run_attrs, with_evidence
@@ -243,9 +241,10 @@ def _bridged(
             held = prepared, posterior, density, normalised, rngs.checks, compile_kwargs
             (first, *others), seen, more = held_against_the_model(*held, found)
             found += more
-    warn_of_doubts(found)
-    doubts = [*posterior.doubts, *found, *prior_doubts(prepared.prior_doubt)]
-    estimates = [*doubted([first], doubts), *second_opinions(first, others, doubts)]
+    of_prior = prior_doubts(prepared.prior_doubt)
+    doubts = [*posterior.doubts, *found, *of_prior]
+    estimates, notes = with_doubts([first], doubts, [*posterior.doubts, *of_prior])
+    estimates += second_opinions(first, others, doubts)
     if not doubts:
         warn_of_status(estimates[0])
     _warn_of_nan(density.n_nan)
@@ -256,7 +255,7 @@ def _bridged(
         "cross_check": str(cross_check),
         **prepared.record(),
         "n_nan": density.n_nan,
-        **noted(doubts),
+        **notes,
         **seen,
         **bridged[0].details,
     }

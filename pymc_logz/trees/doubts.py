@@ -80,6 +80,17 @@ def warn_of_doubts(doubts: Collection[Doubt]) -> None:
         warn(f"{doubt.reason}. Status {doubt.status!r}: {STATUS_SENTENCES[doubt.status]}")
 
 
+def with_doubts(
+    estimates: Sequence[LogZEstimate],
+    doubts: Sequence[Doubt],
+    known: Collection[Doubt] = (),
+    attrs: Mapping[str, Any] = MappingProxyType({}),
+) -> tuple[list[LogZEstimate], dict[str, str]]:
+    """Estimates as of `doubted`, and notes as of `noted`, after warnings of what is not known."""
+    warn_of_doubts([doubt for doubt in doubts if doubt not in known])
+    return doubted(estimates, doubts), noted(doubts, attrs)
+
+
 def warn_of_status(estimate: LogZEstimate | LogZCurve) -> None:
     """Warn of an estimate that is not to be trusted."""
     if (status := estimate.status) != "ok":
