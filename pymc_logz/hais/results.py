@@ -207,14 +207,6 @@ def annealing_dataset(runs: Sequence[Annealed], plan: Plan) -> xr.Dataset:
     return dataset
 
 
-def reverse_dataset(runs: Sequence[Annealed], plan: Plan) -> xr.Dataset:
-    """Group ``reverse_annealing``: rows annealed from the target back to the reference."""
-    dataset = annealing_dataset(runs, plan.reverse())
-    weights = np.stack([run.log_weight for run in runs])
-    dataset["log_weight"] = (("chain", "draw"), weights)
-    return with_units(dataset.assign_coords(draw=np.arange(weights.shape[1])))
-
-
 def draw_datasets(
     runs: Sequence[Annealed], values: Mapping[str, np.ndarray], chosen: np.ndarray, **labels: Any
 ) -> dict[str, xr.Dataset]:

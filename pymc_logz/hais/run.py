@@ -22,7 +22,6 @@ from pymc_logz.hais.results import (
     exact_tree,
     forward_estimate,
     of_model,
-    reverse_dataset,
 )
 from pymc_logz.hais.settings import DEFAULT_MCSE, HaisSettings
 from pymc_logz.kernels.compose import sums_out
@@ -42,7 +41,7 @@ from pymc_logz.runners.running import AnnealCourse, Running, anneal_all, finishe
 from pymc_logz.seeds import spawn_generators
 from pymc_logz.trees.doubts import Doubt, disagreements, warn_of_status, with_doubts
 from pymc_logz.trees.kinds import HAIS, HAIS_BOTH
-from pymc_logz.trees.layout import evidence_dataset, make_tree
+from pymc_logz.trees.layout import evidence_dataset, make_tree, with_units
 from pymc_logz.trees.posterior import posterior_of
 from pymc_logz.weights import resampled
 
@@ -366,8 +365,12 @@ def collect(
         **subject.data(),
     }
     kind = HAIS if directions.reverse is None else HAIS_BOTH
-    if directions.reverse is not None:
-        groups["reverse_annealing"] = reverse_dataset(directions.reverse, plan)
+    if (back := directions.reverse) is not None:
+        reverse = annealing_dataset(back, plan.reverse())
+        reverse["log_weight"] = ("chain", "draw"), np.stack([run.log_weight for run in back])
+        groups["reverse_annealing"] = with_units(
+            reverse.assign_coords(draw=np.arange(reverse.sizes["draw"]))
+        )
         by_method = {estimate.method: estimate.log_z for estimate in estimates}
         groups["evidence"].attrs["gap"] = by_method["hais_reverse"] - by_method["hais"]
     groups["posterior"].attrs |= {"weight_ess": estimates[0].weight_ess, **cost}

@@ -238,8 +238,8 @@ def _bridged(
             bridged, alone, found = bridge(density, posterior, log_target, *how)
         with line("Checking the result"):
             normalised = [one.less(log_mass, mass_error) for one in bridged]
-            held = prepared, posterior, density, normalised, rngs.checks, compile_kwargs
-            (first, *others), seen, more = held_against_the_model(*held, found)
+            held = prepared, posterior, density, normalised, rngs.checks, found
+            (first, *others), seen, more = held_against_the_model(*held)
             found += more
     of_prior = prior_doubts(prepared.prior_doubt)
     doubts = [*posterior.doubts, *found, *of_prior]
@@ -247,14 +247,18 @@ def _bridged(
     estimates += second_opinions(first, others, doubts)
     if not doubts:
         warn_of_status(estimates[0])
-    _warn_of_nan(density.n_nan)
+    if n_nan := density.n_nan:
+        warn(
+            f"the log density was NaN at {n_nan} draws of the proposals, and counted as "
+            "zero there; if that is not what is meant, guard the expression or restrict the prior"
+        )
     watch.end("sampling_time")
     cost = {**watch.seconds, "row_evaluations": density.n_evaluated}
     own: dict[str, Any] = {
         "bridge_method": method,
         "cross_check": str(cross_check),
         **prepared.record(),
-        "n_nan": density.n_nan,
+        "n_nan": n_nan,
         **notes,
         **seen,
         **bridged[0].details,
@@ -273,7 +277,6 @@ def held_against_the_model(
     density: RowDensity,
     estimates: list[LogZEstimate],
     rng: np.random.Generator,
-    compile_kwargs: Mapping[str, Any] | None,
     found: Sequence[Doubt],
 ) -> tuple[list[LogZEstimate], dict[str, float], list[Doubt]]:
     """Estimates, log Z by rows from the prior if it was looked for, and doubts beside those found.
@@ -286,19 +289,11 @@ def held_against_the_model(
         doubts += symmetry_doubts(prepared.flat, density, rows)
     own = None
     if not (found or doubts or posterior.doubts):
-        own = log_z_from_prior(prepared, first, rng, compile_kwargs)
+        own = log_z_from_prior(prepared, first, rng, density.compile_kwargs)
     if own is None:
         return estimates, {}, doubts
     seen = {"from_prior_log_z": own.log_z, "from_prior_mcse": own.mcse}
     return [no_surer(one, own) for one in estimates], seen, larger(own, first)
-
-
-def _warn_of_nan(n_nan: int) -> None:
-    if n_nan:
-        warn(
-            f"the log density was NaN at {n_nan} draws of the proposals, and counted as "
-            "zero there; if that is not what is meant, guard the expression or restrict the prior"
-        )
 
 
 def bridge(
