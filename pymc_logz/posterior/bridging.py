@@ -247,18 +247,14 @@ def _bridged(
     estimates += second_opinions(first, others, doubts)
     if not doubts:
         warn_of_status(estimates[0])
-    if n_nan := density.n_nan:
-        warn(
-            f"the log density was NaN at {n_nan} draws of the proposals, and counted as "
-            "zero there; if that is not what is meant, guard the expression or restrict the prior"
-        )
+    _warn_of_nan(density.n_nan)
     watch.end("sampling_time")
     cost = {**watch.seconds, "row_evaluations": density.n_evaluated}
     own: dict[str, Any] = {
         "bridge_method": method,
         "cross_check": str(cross_check),
         **prepared.record(),
-        "n_nan": n_nan,
+        "n_nan": density.n_nan,
         **notes,
         **seen,
         **bridged[0].details,
@@ -294,6 +290,14 @@ def held_against_the_model(
         return estimates, {}, doubts
     seen = {"from_prior_log_z": own.log_z, "from_prior_mcse": own.mcse}
     return [no_surer(one, own) for one in estimates], seen, larger(own, first)
+
+
+def _warn_of_nan(n_nan: int) -> None:
+    if n_nan:
+        warn(
+            f"the log density was NaN at {n_nan} draws of the proposals, and counted as "
+            "zero there; if that is not what is meant, guard the expression or restrict the prior"
+        )
 
 
 def bridge(
