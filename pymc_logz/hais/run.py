@@ -272,7 +272,7 @@ class Chains:
         Rows start at draws of the target, which are first moved on at beta = 1: those given, or the
         ends of the forward rows of the same chain, resampled.
         """
-        [dealer, *generators] = spawn_generators(self.call.rngs.run, len(forward) + 1)
+        [shuffling, *generators] = spawn_generators(self.call.rngs.run, len(forward) + 1)
         sizes = [run.log_weight.size for run in forward]
         if self.target_rows is None:
             starts = [
@@ -281,9 +281,9 @@ class Chains:
             ]
         else:
             rows = planned.reference.whitened(self.target_rows)
-            # shuffled before they are dealt out, as draws come in an order of their own
-            dealt = np.resize(dealer.permutation(len(rows)), sum(sizes))
-            starts = [rows[part] for part in np.split(dealt, np.cumsum(sizes)[:-1])]
+            # shuffled before chains get a part each, as draws come in an order of their own
+            order = np.resize(shuffling.permutation(len(rows)), sum(sizes))
+            starts = [rows[part] for part in np.split(order, np.cumsum(sizes)[:-1])]
         report = self.report("Reverse", planned, max(sizes), forward=False, back=True)
         course, settings = AnnealCourse(planned.block, planned.plan.reverse()), self.call.settings
         return anneal_all(
