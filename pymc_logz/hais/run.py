@@ -39,7 +39,7 @@ from pymc_logz.runners.anneal import Annealed, merge, of_rows
 from pymc_logz.runners.progress import line, report_count
 from pymc_logz.runners.running import AnnealCourse, Running, anneal_all, finished, run_tasks
 from pymc_logz.seeds import spawn_generators
-from pymc_logz.trees.doubts import Doubt, disagreements, warn_of_status, with_doubts
+from pymc_logz.trees.doubts import Doubt, disagreements, warn_of_nan, warn_of_status, with_doubts
 from pymc_logz.trees.kinds import HAIS, HAIS_BOTH
 from pymc_logz.trees.layout import evidence_dataset, make_tree, with_units
 from pymc_logz.trees.posterior import posterior_of
@@ -341,11 +341,8 @@ def collect(
         warned = notes and estimate.usable  # of the doubts
         if not warned and estimate.status not in ("approximate_starts", "upper_end"):
             warn_of_status(estimate)
-    if n_nan := sum(run.n_nan for run in runs):
-        warn(
-            f"the log likelihood plus potentials was NaN {n_nan} times during annealing, and "
-            "counted as a likelihood of zero; guard the expression, or restrict the prior"
-        )
+    remedy = "; guard the expression, or restrict the prior"
+    warn_of_nan(sum(run.n_nan for run in runs), "annealing", remedy)
     values = subject.named(of_rows("position", runs))
     attrs = subject.attrs(
         block,

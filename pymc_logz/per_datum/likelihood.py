@@ -30,6 +30,7 @@ from pymc_logz.runners.moves_of_rows import Report
 from pymc_logz.runners.progress import report_count
 from pymc_logz.runners.running import AnnealCourse, AnnealJob, Job, running_for, state_of
 from pymc_logz.seeds import spawn_generators
+from pymc_logz.trees.doubts import warn_of_nan
 from pymc_logz.trees.kinds import PER_DATUM
 from pymc_logz.trees.layout import evidence_of_rows, make_tree, run_attrs, totals_of_rows
 
@@ -342,11 +343,7 @@ def collect(
                 f"{count} of {n_data} data rows, the first of them row {statuses.index(status)}, "
                 f"have status {status!r}: {STATUS_SENTENCES[status]}"
             )
-    if annealed.n_nan:
-        warn(
-            f"the log likelihood plus potentials was NaN {annealed.n_nan} times during annealing, "
-            "and counted as a likelihood of zero"
-        )
+    warn_of_nan(annealed.n_nan, "annealing")
     return make_tree(
         groups, {**call.settings.record(), "data": list(rows.names), **attrs}, PER_DATUM
     )
