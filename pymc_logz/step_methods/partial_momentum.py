@@ -324,10 +324,8 @@ class PartialMomentumHMC(ChosenStep):
         """Where the chain is, evaluated again only if another step method moved something."""
         position = np.concatenate([np.ravel(point[name]) for name in self._columns])
         others = [point[name] for name in self._other_names]
-        if (known := self._cached) is not None:
-            same = np.array_equal(position, known.position.astype(position.dtype))
-            if same and all(map(np.array_equal, others, self._others)):
-                return known._replace(momentum=self.momentum)
+        if self._cached is not None and self._is_cached(self._cached, position, others):
+            return self._cached._replace(momentum=self.momentum)
         # copies, since a worker process writes the next point into the same memory
         self._others = [np.array(value) for value in others]
         if self._other_names:
@@ -346,6 +344,12 @@ class PartialMomentumHMC(ChosenStep):
             start = start._replace(momentum=self.rng.standard_normal(self._n_dims))
             self._find_step_size(start)
         return start
+
+    def _is_cached(
+        self, cached: PhasePoint, position: np.ndarray, others: list[np.ndarray]
+    ) -> bool:
+        same = np.array_equal(position, cached.position.astype(position.dtype))
+        return same and all(map(np.array_equal, others, self._others))
 
     def _find_step_size(self, start: PhasePoint) -> None:
         if self.step_size is not None:
