@@ -19,8 +19,7 @@ from pymc_logz.arguments import check_integer, listed
 from pymc_logz.bits.energies import BernoulliRBM, BinaryEnergy
 from pymc_logz.bits.paths import BlockGibbs, path_between
 from pymc_logz.estimators import importance_log_z
-from pymc_logz.hais.directions import Directions, bayes_factor, factor_dataset
-from pymc_logz.hais.results import annealing_dataset
+from pymc_logz.hais.results import Directions, annealing_dataset, bayes_factor, factor_dataset
 from pymc_logz.hais.run import collect, run_subject
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.base import Kernel

@@ -18,8 +18,7 @@ from pymc_logz.choosing.second_opinion import (
 from pymc_logz.estimators import importance_log_z
 from pymc_logz.graphs.functions import cheaply_compiled
 from pymc_logz.graphs.threads import calls_limited
-from pymc_logz.hais.directions import of_weights
-from pymc_logz.hais.results import exact_estimate
+from pymc_logz.hais.results import exact_estimate, of_weights
 from pymc_logz.hais.sampling import sample_hais
 from pymc_logz.models.context import (
     ForeignModel,

@@ -30,10 +30,8 @@ from pymc_logz.trees.doubts import (
     MAX_DISAGREEMENT,
     Doubt,
     disagreements,
-    doubted,
-    noted,
     second_opinions,
-    warn_of_doubts,
+    with_doubts,
 )
 from pymc_logz.trees.layout import ESTIMATOR, estimate_of, evidence_dataset, with_evidence
 from pymc_logz.trees.posterior import check_data, checked_variables
@@ -106,10 +104,9 @@ def with_second_opinion(tree: xr.DataTree, model: pm.Model, how: How) -> xr.Data
     doubts = disagreements(first, [second]) if first.usable else []
     if not doubts:  # too close to accuse the first one, and maybe too far to be right itself
         [second] = second_opinions(first, [second], [])
-    warn_of_doubts(doubts)
-    [first] = doubted([first], doubts)
+    [first], notes = with_doubts([first], doubts, attrs=group.attrs)
     ordered = [second, first] if second.status == "ok" and not first.usable else [first, second]
-    attrs = {**group.attrs, **noted(doubts, group.attrs)}
+    attrs = {**group.attrs, **notes}
     tree["evidence"] = xr.DataTree(evidence_dataset(ordered, attrs))
     return tree
 
@@ -182,13 +179,11 @@ def with_another_route(tree: xr.DataTree, model: pm.Model, how: How) -> xr.DataT
         logger.info("There is no other route: %s", error)
         return tree
     own = estimate_of(other["evidence"].to_dataset())
-    doubts = _disagreements(first, own)
-    warn_of_doubts(doubts)
-    [own] = doubted([own], doubts)
+    [own], notes = with_doubts([own], _disagreements(first, own), attrs=group.attrs)
     why = f"HAIS had status {first.status!r}; {group.attrs['reason']}"
     if own.status != "ok":
         attrs = {**group.attrs, "reason": f"{why}; {own.method} had status {own.status!r}"}
-        both = evidence_dataset([first, own], {**attrs, **noted(doubts, attrs)})
+        both = evidence_dataset([first, own], {**attrs, **notes})
         return spent_before(with_evidence(tree, both), spent_on(other))
     attrs = {k: v for k, v in other["evidence"].attrs.items() if k != DOUBTS}
     other = with_evidence(other, evidence_dataset([own, first], attrs))

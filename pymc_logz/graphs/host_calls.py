@@ -312,7 +312,8 @@ def with_host_calls(
             is_open = any(None in var.type.shape for var in node.outputs)
             new = _called(op, node, given, values, is_open or has_gradient(op))
         elif _has_foreign_within(op):
-            if isinstance(op, OpFromGraph) and not _has_own_gradient(op):
+            own = getattr(op, "pullback_overrides", None) or type(op).pullback
+            if isinstance(op, OpFromGraph) and own is OpFromGraph.pullback:
                 ends = [*inputs, *node.inputs]
                 new = with_host_calls(op.fgraph.bind(node.inputs), values, ends, made)
             else:
@@ -336,10 +337,6 @@ def _called(
 def _has_foreign_within(op: Op) -> bool:
     within = any(_is_foreign(one) for one in ops_of(op) if one is not op)
     return within and (isinstance(op, Blockwise) or hasattr(op, "clone_with_inner_graph"))
-
-
-def _has_own_gradient(op: OpFromGraph) -> bool:
-    return bool(op.pullback_overrides) or type(op).pullback is not OpFromGraph.pullback
 
 
 def _with_calls_within(

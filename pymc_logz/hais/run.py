@@ -13,14 +13,16 @@ from pymc_logz.checks.symmetry import symmetry_doubts
 from pymc_logz.checks.tails import tail_doubts
 from pymc_logz.errors import logger, warn
 from pymc_logz.estimators import LogZEstimate
-from pymc_logz.hais.directions import (
+from pymc_logz.hais.results import (
     Directions,
+    annealing_dataset,
     doubts_of_ends,
+    draw_datasets,
     estimates_of,
+    exact_tree,
     forward_estimate,
     of_model,
 )
-from pymc_logz.hais.results import annealing_dataset, draw_datasets, exact_tree, reverse_dataset
 from pymc_logz.hais.settings import DEFAULT_MCSE, HaisSettings
 from pymc_logz.kernels.compose import sums_out
 from pymc_logz.kernels.hamiltonian import walls_of
@@ -37,16 +39,9 @@ from pymc_logz.runners.anneal import Annealed, merge, of_rows
 from pymc_logz.runners.progress import line, report_count
 from pymc_logz.runners.running import AnnealCourse, Running, anneal_all, finished, run_tasks
 from pymc_logz.seeds import spawn_generators
-from pymc_logz.trees.doubts import (
-    Doubt,
-    disagreements,
-    doubted,
-    noted,
-    warn_of_doubts,
-    warn_of_status,
-)
+from pymc_logz.trees.doubts import Doubt, disagreements, warn_of_nan, warn_of_status, with_doubts
 from pymc_logz.trees.kinds import HAIS, HAIS_BOTH
-from pymc_logz.trees.layout import evidence_dataset, make_tree
+from pymc_logz.trees.layout import evidence_dataset, make_tree, with_units
 from pymc_logz.trees.posterior import posterior_of
 from pymc_logz.weights import resampled
 
@@ -277,7 +272,7 @@ class Chains:
         Rows start at draws of the target, which are first moved on at beta = 1: those given, or the
         ends of the forward rows of the same chain, resampled.
         """
-        [dealer, *generators] = spawn_generators(self.call.rngs.run, len(forward) + 1)
+        [shuffling, *generators] = spawn_generators(self.call.rngs.run, len(forward) + 1)
         sizes = [run.log_weight.size for run in forward]
         if self.target_rows is None:
             starts = [
@@ -286,9 +281,9 @@ class Chains:
             ]
         else:
             rows = planned.reference.whitened(self.target_rows)
-            # shuffled before they are dealt out, as draws come in an order of their own
-            dealt = np.resize(dealer.permutation(len(rows)), sum(sizes))
-            starts = [rows[part] for part in np.split(dealt, np.cumsum(sizes)[:-1])]
+            # shuffled before chains get a part each, as draws come in an order of their own
+            order = np.resize(shuffling.permutation(len(rows)), sum(sizes))
+            starts = [rows[part] for part in np.split(order, np.cumsum(sizes)[:-1])]
         report = self.report("Reverse", planned, max(sizes), forward=False, back=True)
         course, settings = AnnealCourse(planned.block, planned.plan.reverse()), self.call.settings
         return anneal_all(
@@ -340,18 +335,14 @@ def collect(
     settings, block, plan = call.settings, planned.block, planned.plan
     cost = call.watch.cost(block)
     runs = [of_model(run, planned.reference) for run in directions.forward]
-    warn_of_doubts(doubts)
-    doubts = [*doubts, *subject.prior_doubts()]
-    estimates = doubted(estimates_of(directions), doubts)
+    known = subject.prior_doubts()
+    estimates, notes = with_doubts(estimates_of(directions), [*doubts, *known], known)
     for estimate in estimates:
-        warned = doubts and estimate.usable  # of the doubts
+        warned = notes and estimate.usable  # of the doubts
         if not warned and estimate.status not in ("approximate_starts", "upper_end"):
             warn_of_status(estimate)
-    if n_nan := sum(run.n_nan for run in runs):
-        warn(
-            f"the log likelihood plus potentials was NaN {n_nan} times during annealing, and "
-            "counted as a likelihood of zero; guard the expression, or restrict the prior"
-        )
+    remedy = "; guard the expression, or restrict the prior"
+    warn_of_nan(sum(run.n_nan for run in runs), "annealing", remedy)
     values = subject.named(of_rows("position", runs))
     attrs = subject.attrs(
         block,
@@ -361,7 +352,7 @@ def collect(
         **planned.reference.record(),
         **{ERROR_FACTOR: planned.reference.error_factor, REFERENCE_MCSE: planned.reference.mcse},
         **planned.record(),
-        **noted(doubts),
+        **notes,
     )
     chosen = resampled(of_rows("log_weight", runs), call.rngs.run, shuffled=True)
     groups = {
@@ -371,8 +362,12 @@ def collect(
         **subject.data(),
     }
     kind = HAIS if directions.reverse is None else HAIS_BOTH
-    if directions.reverse is not None:
-        groups["reverse_annealing"] = reverse_dataset(directions.reverse, plan)
+    if (back := directions.reverse) is not None:
+        reverse = annealing_dataset(back, plan.reverse())
+        reverse["log_weight"] = ("chain", "draw"), np.stack([run.log_weight for run in back])
+        groups["reverse_annealing"] = with_units(
+            reverse.assign_coords(draw=np.arange(reverse.sizes["draw"]))
+        )
         by_method = {estimate.method: estimate.log_z for estimate in estimates}
         groups["evidence"].attrs["gap"] = by_method["hais_reverse"] - by_method["hais"]
     groups["posterior"].attrs |= {"weight_ess": estimates[0].weight_ess, **cost}

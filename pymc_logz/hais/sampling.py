@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_logz.arguments import settings_among
-from pymc_logz.hais.directions import onward_run
+from pymc_logz.hais.results import onward_run
 from pymc_logz.hais.run import run_hais
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.kernels.base import Kernel

@@ -13,6 +13,7 @@ from pymc_logz.arguments import (
     check_integer,
     check_positive,
     check_probability,
+    settings_among,
 )
 from pymc_logz.errors import says_if_interrupted, warn
 from pymc_logz.hmc.mixing import largest_rhat, nested_rhat
@@ -295,18 +296,8 @@ def sample_hmc(
     """
     check_no_model("sample_hmc(model=model)", draws=draws, chains=chains)
     check_positive(scale=scale)
-    settings = HmcSettings(
-        draws=draws,
-        chains=chains,
-        tune=tune,
-        superchains=superchains,
-        n_steps=n_steps,
-        refreshment=refreshment,
-        step_size=step_size,
-        scale=tuple(map(float, scale)) if isinstance(scale, Sequence | np.ndarray) else scale,
-        target_accept=target_accept,
-        jitter=jitter,
-    )
+    scale = tuple(map(float, scale)) if isinstance(scale, Sequence | np.ndarray) else scale
+    settings = HmcSettings(**settings_among(locals(), HmcSettings))
     model = model_from(model, "sample_hmc(model=model)")
     watch, rngs = Stopwatch(), generators_from(random_seed)
     with progress_bar(progressbar):

@@ -113,10 +113,11 @@ def identity_of_model(
     outputs = [model.varlogp, model.datalogp]
     given = [var for var in graph_inputs(outputs) if isinstance(var, TensorSharedVariable)]
     values = {str(var.name): digest_of(var.get_value(borrow=True)) for var in given}
+    lines = _lines([*model.value_vars, *given], outputs, set(data.values()))
     return {
         "variables": {name: str(value.shape) for name, value in starting_point(model).items()},
         "data": data,
-        "log density": digest_of_graph([*model.value_vars, *given], outputs, set(data.values())),
+        "log density": _digest("\n".join(lines).encode()),
         "further data": {name: one for name, one in values.items() if one not in data.values()},
     }
 
@@ -184,15 +185,8 @@ def _digest(contents: bytes) -> str:
     return hashlib.blake2b(contents, digest_size=8).hexdigest()
 
 
-def digest_of_graph(
-    inputs: Sequence[Variable], outputs: Sequence[Variable], known: set[str]
-) -> str:
-    """Digest of what is computed; arrays whose digests are among ``known`` count as inputs."""
-    return _digest("\n".join(_lines(inputs, outputs, known)).encode())
-
-
 def _lines(inputs: Sequence[Variable], outputs: Sequence[Variable], known: set[str]) -> list[str]:
-    """One line for each operation: what it is, and of what."""
+    """One line for each operation: what it is, and of what; arrays of ``known`` digests alike."""
     names: dict[Variable, str] = {var: f"in{i}" for i, var in enumerate(inputs)}
     lines = []
 

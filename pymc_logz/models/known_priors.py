@@ -117,14 +117,14 @@ def _same(one: Any, other: Any) -> bool:
 
 def exact_transforms(model: pm.Model) -> dict[Any, Any]:
     """Transforms of all free variables, some of which draw, or sort, rather than take a draw."""
-    return {rv: _exact(model, rv, transform) for rv, transform in model.rvs_to_transforms.items()}
-
-
-def _exact(model: pm.Model, rv: Any, transform: Any) -> Any:
-    op = rv.owner.op
-    if type(op) in DRAWN and is_known(model, rv) and _may_round(rv):
-        return _drawing(transform, op)
-    return _sorting(transform) if _is_sorted(model, rv) else transform
+    found = dict(model.rvs_to_transforms)
+    for rv, transform in found.items():
+        op = rv.owner.op
+        if type(op) in DRAWN and is_known(model, rv) and _may_round(rv):
+            found[rv] = _drawing(transform, op)
+        elif _is_sorted(model, rv):
+            found[rv] = _sorting(transform)
+    return found
 
 
 def log_mass_in_order(model: pm.Model) -> float:

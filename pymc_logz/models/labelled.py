@@ -65,7 +65,9 @@ def in_tensors(model: pm.Model) -> pm.Model:
         var.name = name
         if old in observed:
             made.observed_RVs.append(var)
-            value = _folded(observed[old])
+            value = observed[old]  # in numbers, where it does not follow data that may be set
+            if not any(isinstance(one, SharedVariable) for one in graph_inputs([value])):
+                value = pt.constant(value.eval())
             made.create_value_var(var, transform=None, default_transform=None, value_var=value)
         elif old in model.free_RVs:
             made.free_RVs.append(var)
@@ -91,15 +93,13 @@ def _in_tensors(graphs: Sequence[Any], data: dict[Variable, Variable]) -> list[V
     remove_view_rewrite.apply(lowered)
     rewrite_graph(lowered, include=("lower_xtensor",))
     # PyMC gives variables the order of dimensions that a user wants by a transpose of them
-    for out in [one for one in lowered.outputs if _is_transpose(one)]:
+    for out in list(lowered.outputs):
+        op = out.owner_op
+        if not (isinstance(op, DimShuffle) and op.is_transpose):
+            continue
         if lifted := local_dimshuffle_rv_lift.transform(lowered, out.owner):
             lowered.replace(out, lifted[out], import_missing=True)
     return list(lowered.outputs)
-
-
-def _is_transpose(out: Variable) -> bool:
-    op = None if out.owner is None else out.owner.op
-    return isinstance(op, DimShuffle) and op.is_transpose
 
 
 def _plain_data(labelled_data: Any) -> TensorSharedVariable:
@@ -107,12 +107,6 @@ def _plain_data(labelled_data: Any) -> TensorSharedVariable:
     kind = TensorType(labelled_data.type.dtype, labelled_data.type.shape)
     place = {"container": labelled_data.container, "value": None, "strict": None}
     return TensorSharedVariable(type=kind, name=labelled_data.name, **place)
-
-
-def _folded(value: Any) -> Any:
-    """Observed values, in numbers where they do not follow data that may be set."""
-    is_fixed = not any(isinstance(one, SharedVariable) for one in graph_inputs([value]))
-    return pt.constant(value.eval()) if is_fixed else value
 
 
 def _plain_transform(var: Any, way: Any, dims: Sequence[str]) -> Any:

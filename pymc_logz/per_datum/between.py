@@ -14,7 +14,6 @@ Carlson, Stinson, Pakman & Paninski (2016), section 2.1, arXiv 1603.01912, for t
 Meng (1998), Simulating normalizing constants, doi 10.1214/ss/1028905934.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -28,7 +27,7 @@ from pymc_logz.checks.missed_modes import found_from_prior
 from pymc_logz.checks.symmetry import symmetry_doubts
 from pymc_logz.errors import ModelError
 from pymc_logz.graphs.functions import Kept
-from pymc_logz.hais.directions import (
+from pymc_logz.hais.results import (
     Directions,
     bayes_factor,
     factor_dataset,
@@ -134,7 +133,13 @@ def run_between(
         if can_be_longer and forward_estimate(runs, FROM_MODEL).status != "ok":
             planned, runs = longer, start.go_on(longer, call)
         factor, directions = bayes_factor(start.runs, runs), Directions(runs, FROM_MODEL)
-        doubts = [*start.doubts, *_modes_of_its_own(prepared, runs, compile_kwargs, rngs.checks)]
+        estimate, doubts = forward_estimate(runs, FROM_MODEL), list(start.doubts)
+        if estimate.usable and not prepared.flat.sites:
+            # whether it has modes that the other one lacks, from which no row gets there
+            position, log_weight = of_rows("position", runs), of_rows("log_weight", runs)
+            drawn = position[resampled(log_weight, rngs.checks)]
+            told = symmetry_doubts(prepared.flat, RowDensity(prepared.flat, compile_kwargs), drawn)
+            doubts += told or found_from_prior(prepared, estimate, rngs.checks, compile_kwargs)
         watch.end("sampling_time")
         subject = Subject.of_model(prepared, planned.block)
         tree = collect(call, subject, planned, directions, doubts)
@@ -142,23 +147,6 @@ def run_between(
     [factor], [other_log_z] = doubted([factor], doubts), doubted([other_log_z], start.doubts)
     tree["bayes_factor"] = xr.DataTree(factor_dataset(factor, other_log_z))
     return tree
-
-
-def _modes_of_its_own(
-    prepared: Prepared,
-    runs: Sequence[Annealed],
-    compile_kwargs: Mapping[str, Any] | None,
-    rng: np.random.Generator,
-) -> list[Doubt]:
-    """Whether the model has modes that the other one lacks, from which no row gets there."""
-    estimate = forward_estimate(runs, FROM_MODEL)
-    if prepared.flat.sites or not estimate.usable:
-        return []
-    position, log_weight = of_rows("position", runs), of_rows("log_weight", runs)
-    density = RowDensity(prepared.flat, compile_kwargs)
-    drawn = position[resampled(log_weight, rng)]
-    told = symmetry_doubts(prepared.flat, density, drawn)
-    return told or found_from_prior(prepared, estimate, rng, compile_kwargs)
 
 
 def joined_models(flat: FlatModel, other: FlatModel) -> FlatModel:

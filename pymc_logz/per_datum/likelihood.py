@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import xarray as xr
 
+from pymc_logz.arguments import settings_among
 from pymc_logz.errors import STATUS_SENTENCES, warn
 from pymc_logz.estimators import LogZEstimate, importance_log_z
 from pymc_logz.graphs.threads import n_processors
@@ -29,6 +30,7 @@ from pymc_logz.runners.moves_of_rows import Report
 from pymc_logz.runners.progress import report_count
 from pymc_logz.runners.running import AnnealCourse, AnnealJob, Job, running_for, state_of
 from pymc_logz.seeds import spawn_generators
+from pymc_logz.trees.doubts import warn_of_nan
 from pymc_logz.trees.kinds import PER_DATUM
 from pymc_logz.trees.layout import evidence_of_rows, make_tree, run_attrs, totals_of_rows
 
@@ -166,18 +168,11 @@ def marginal_log_likelihood(
     model = model_from(model, "marginal_log_likelihood(model, data)")
     given = executor, checkpoint, time_limit, max_memory, check_reproducible, cores
     running, random_seed = running_for(random_seed, n_processors(), *given)
-    settings = PerDatumSettings.from_arguments(
-        draws=draws,
-        chains=1,
-        betas=betas,
-        kernel=kernel_for(kernel, model),
-        tune=tune,
-        target_accept=target_accept,
-        running=running,
-        reference="prior",
-        # nine in ten data rows are to reach it: weight ESS of about 60%
-        target_variance=0.5,
-    )
+    kernel = kernel_for(kernel, model)
+    # nine in ten data rows are to reach this variance: weight ESS of about 60%
+    own: dict[str, Any] = {"chains": 1, "reference": "prior", "target_variance": 0.5}
+    asked_for = settings_among(locals(), PerDatumSettings)
+    settings = PerDatumSettings.from_arguments(**asked_for, **own)
     with begun(settings, random_seed, progressbar, compile_kwargs) as call:
         rows = read_data_rows(model, data)
         prepared = prepare(model, call.rngs.checks, data=rows.names)
@@ -348,11 +343,7 @@ def collect(
                 f"{count} of {n_data} data rows, the first of them row {statuses.index(status)}, "
                 f"have status {status!r}: {STATUS_SENTENCES[status]}"
             )
-    if annealed.n_nan:
-        warn(
-            f"the log likelihood plus potentials was NaN {annealed.n_nan} times during annealing, "
-            "and counted as a likelihood of zero"
-        )
+    warn_of_nan(annealed.n_nan, "annealing")
     return make_tree(
         groups, {**call.settings.record(), "data": list(rows.names), **attrs}, PER_DATUM
     )

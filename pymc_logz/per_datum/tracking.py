@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from pymc_logz.arguments import check_integer, numbers_of
+from pymc_logz.arguments import check_integer, numbers_of, settings_among
 from pymc_logz.errors import warn
 from pymc_logz.estimators.draws import TemperedDraws
 from pymc_logz.estimators.result import MIN_INDEPENDENT, LogZCurve, LogZEstimate
@@ -166,18 +166,8 @@ class LogZTracker:
         else:
             model = model_from(model, "LogZTracker(model)")
             kernel = kernel_for(kernel, model)
-        self.settings = TemperedSettings.from_arguments(
-            draws=draws,
-            chains=1,
-            walkers=walkers,
-            betas=betas,
-            level_prior=level_prior,
-            kernel=kernel,
-            tune=tune,
-            target_accept=target_accept,
-            thin=thin,
-            reference="prior",
-        )
+        given = settings_among(locals(), TemperedSettings)
+        self.settings = TemperedSettings.from_arguments(**given, chains=1, reference="prior")
         self.alpha = alpha
         with begun(self.settings, random_seed, progressbar, compile_kwargs) as call:
             self._followed = follow(model, data, call.rngs)

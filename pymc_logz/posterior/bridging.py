@@ -39,12 +39,10 @@ from pymc_logz.trees.chains import (
 from pymc_logz.trees.doubts import (
     Doubt,
     disagreements,
-    doubted,
-    noted,
     prior_doubts,
     second_opinions,
-    warn_of_doubts,
     warn_of_status,
+    with_doubts,
 )
 from pymc_logz.trees.kinds import BRIDGED
 from pymc_logz.trees.layout import evidence_dataset, run_attrs, with_evidence
@@ -240,12 +238,13 @@ def _bridged(
             bridged, alone, found = bridge(density, posterior, log_target, *how)
         with line("Checking the result"):
             normalised = [one.less(log_mass, mass_error) for one in bridged]
-            held = prepared, posterior, density, normalised, rngs.checks, compile_kwargs
-            (first, *others), seen, more = held_against_the_model(*held, found)
+            held = prepared, posterior, density, normalised, rngs.checks, found
+            (first, *others), seen, more = held_against_the_model(*held)
             found += more
-    warn_of_doubts(found)
-    doubts = [*posterior.doubts, *found, *prior_doubts(prepared.prior_doubt)]
-    estimates = [*doubted([first], doubts), *second_opinions(first, others, doubts)]
+    of_prior = prior_doubts(prepared.prior_doubt)
+    doubts = [*posterior.doubts, *found, *of_prior]
+    estimates, notes = with_doubts([first], doubts, [*posterior.doubts, *of_prior])
+    estimates += second_opinions(first, others, doubts)
     if not doubts:
         warn_of_status(estimates[0])
     _warn_of_nan(density.n_nan)
@@ -256,7 +255,7 @@ def _bridged(
         "cross_check": str(cross_check),
         **prepared.record(),
         "n_nan": density.n_nan,
-        **noted(doubts),
+        **notes,
         **seen,
         **bridged[0].details,
     }
@@ -274,7 +273,6 @@ def held_against_the_model(
     density: RowDensity,
     estimates: list[LogZEstimate],
     rng: np.random.Generator,
-    compile_kwargs: Mapping[str, Any] | None,
     found: Sequence[Doubt],
 ) -> tuple[list[LogZEstimate], dict[str, float], list[Doubt]]:
     """Estimates, log Z by rows from the prior if it was looked for, and doubts beside those found.
@@ -287,7 +285,7 @@ def held_against_the_model(
         doubts += symmetry_doubts(prepared.flat, density, rows)
     own = None
     if not (found or doubts or posterior.doubts):
-        own = log_z_from_prior(prepared, first, rng, compile_kwargs)
+        own = log_z_from_prior(prepared, first, rng, density.compile_kwargs)
     if own is None:
         return estimates, {}, doubts
     seen = {"from_prior_log_z": own.log_z, "from_prior_mcse": own.mcse}

@@ -22,14 +22,7 @@ from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.runners.moves_of_rows import Stopwatch
 from pymc_logz.seeds import generators_from
 from pymc_logz.trees.chains import says_result
-from pymc_logz.trees.doubts import (
-    Doubt,
-    doubted,
-    noted,
-    prior_doubts,
-    warn_of_doubts,
-    warn_of_status,
-)
+from pymc_logz.trees.doubts import Doubt, prior_doubts, warn_of_status, with_doubts
 from pymc_logz.trees.kinds import IMPORTANCE
 from pymc_logz.trees.layout import (
     data_datasets,
@@ -181,15 +174,14 @@ def importance_sampling(
         found += tail_doubts(flat, density, of_posterior, rngs.checks)
         found += symmetry_doubts(flat, density, of_posterior)
         found = found or found_from_prior(prepared, normalised, rngs.checks, compile_kwargs)
-    warn_of_doubts(found)
-    doubts = [*found, *prior_doubts(prepared.prior_doubt)]
-    [judged] = doubted([normalised], doubts)
+    known = prior_doubts(prepared.prior_doubt)
+    estimates, notes = with_doubts([normalised], [*found, *known], known)
     if not found:
         warn_of_status(estimate)
     watch.end("sampling_time")
     cost = {**watch.seconds, "row_evaluations": density.n_evaluated}
     share = float(np.exp(log_mass))
-    attrs = run_attrs(density.compiled, density.batching, share, cost, **noted(doubts))
+    attrs = run_attrs(density.compiled, density.batching, share, cost, **notes)
     alive = np.all(np.isfinite(rows), axis=1)
     values = constrain(flat, np.where(alive[:, None], rows, 0.0))
     labels = model_labels(model)
@@ -201,7 +193,7 @@ def importance_sampling(
         "posterior": dataset_of(drawn, **labels),
         "sample_stats": with_units(dataset_of(stats)),
         "weighted_posterior": with_units(dataset_of(weighted, **labels)),
-        "evidence": evidence_dataset([judged], attrs),
+        "evidence": evidence_dataset(estimates, attrs),
         **data_datasets(flat.model, flat.observed),
     }
     requested = {"method": "importance", "draws": len(rows), "smooth": smooth}

@@ -14,7 +14,7 @@ from pymc_logz.estimators import METHODS, LogZCurve, LogZEstimate, check_agreeme
 from pymc_logz.estimators.agreement import joint_covariance
 from pymc_logz.tempered.results import level_mixing, walker_doubts
 from pymc_logz.trees.comparison import evidence_of
-from pymc_logz.trees.doubts import STATUSES, Doubt, doubted, noted, stored_doubts, warn_of_doubts
+from pymc_logz.trees.doubts import STATUSES, Doubt, doubted, noted, stored_doubts, with_doubts
 from pymc_logz.trees.layout import (
     ESTIMATOR,
     draws_of_group,
@@ -60,9 +60,8 @@ def of_levels(tree: xr.DataTree, methods: str | Sequence[str] | None) -> xr.Data
         doubts = walker_doubts(level_mixing(draws)[1])
         if "evidence" in tree.children and "status" in tree["evidence"]:
             doubts += stored_doubts(tree["evidence"].to_dataset(), STATUSES_OF_DRAWS)
-        warn_of_doubts(doubts)
-        group = evidence_dataset(doubted([estimate], doubts), {**attrs, **noted(doubts)})
-        tree = with_evidence(tree, group)
+        estimates, notes = with_doubts([estimate], doubts)
+        tree = with_evidence(tree, evidence_dataset(estimates, {**attrs, **notes}))
         tree["tempering"] = xr.DataTree(levels)
     return tree if methods is None else with_evidence(tree, tempered_evidence(tree, methods))
 

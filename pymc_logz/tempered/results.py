@@ -22,7 +22,7 @@ from pymc_logz.tempered.chains import Chains, Frozen, SummedChains, WalkedChains
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.tempered.warm_up import Rounds, level_probabilities, moves_by_level
 from pymc_logz.trees.chains import split_rhat
-from pymc_logz.trees.doubts import Doubt, warn_of_status
+from pymc_logz.trees.doubts import Doubt, warn_of_nan, warn_of_status
 from pymc_logz.trees.layout import dataset_of, with_units
 from pymc_logz.weights import resampled
 
@@ -308,12 +308,7 @@ def warn_of_run(tempering: xr.Dataset, curve: LogZCurve, n_lost: int) -> None:
             "last, so modes that only the prior connects may be weighted wrongly; use more draws, "
             f"or more temperatures (betas=<int>) if swaps are mostly rejected{rejected}"
         )
-    n_nan = int(tempering["n_nan_log_ratio"].sum())
-    if n_nan:
-        warn(
-            f"the log likelihood plus potentials was NaN {n_nan} times during tempering, and "
-            "counted as a likelihood of zero"
-        )
+    warn_of_nan(int(tempering["n_nan_log_ratio"].sum()), "tempering")
     if n_lost:
         warn(
             f"{n_lost} draws were made by walkers that had not found the support of the likelihood "

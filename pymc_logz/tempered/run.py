@@ -35,7 +35,7 @@ from pymc_logz.tempered.results import (
 )
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.tempered.warm_up import Rounds, climb, make_ladder, run_rounds
-from pymc_logz.trees.doubts import Doubt, agrees, doubted, noted, warn_of_doubts
+from pymc_logz.trees.doubts import Doubt, agrees, with_doubts
 from pymc_logz.trees.kinds import SOME_DRAWS, TEMPERED, TEMPERED_SUMS
 from pymc_logz.trees.layout import evidence_dataset, make_tree
 
@@ -238,9 +238,8 @@ def collect(
     """The DataTree of a run."""
     settings, reference, block = call.settings, frozen.planned.reference, frozen.block
     cost, (curve, tempering, draws) = call.watch.cost(block), found
-    warn_of_doubts(doubts)
-    doubts = [*doubts, *subject.prior_doubts()]
-    estimates = doubted([curve.estimate.less(0.0, reference.mcse)], doubts)
+    known, estimate = subject.prior_doubts(), curve.estimate.less(0.0, reference.mcse)
+    estimates, notes = with_doubts([estimate], [*doubts, *known], known)
     attrs = subject.attrs(
         block,
         cost,
@@ -248,7 +247,7 @@ def collect(
         n_walkers=block.n_walkers,
         n_warm_up=frozen.rounds.n_iterations,
         **reference.record(),
-        **noted(doubts),
+        **notes,
     )
     kind, groups = TEMPERED_SUMS, dict[str, xr.Dataset]()
     if isinstance(chains, WalkedChains) and draws is not None:

@@ -80,10 +80,30 @@ def warn_of_doubts(doubts: Collection[Doubt]) -> None:
         warn(f"{doubt.reason}. Status {doubt.status!r}: {STATUS_SENTENCES[doubt.status]}")
 
 
+def with_doubts(
+    estimates: Sequence[LogZEstimate],
+    doubts: Sequence[Doubt],
+    known: Collection[Doubt] = (),
+    attrs: Mapping[str, Any] = MappingProxyType({}),
+) -> tuple[list[LogZEstimate], dict[str, str]]:
+    """Estimates as of `doubted`, and notes as of `noted`, after warnings of what is not known."""
+    warn_of_doubts([doubt for doubt in doubts if doubt not in known])
+    return doubted(estimates, doubts), noted(doubts, attrs)
+
+
 def warn_of_status(estimate: LogZEstimate | LogZCurve) -> None:
     """Warn of an estimate that is not to be trusted."""
     if (status := estimate.status) != "ok":
         warn(f"{estimate.method} has status {status!r}: {STATUS_SENTENCES[status]}")
+
+
+def warn_of_nan(n_nan: int, during: str, remedy: str = "") -> None:
+    """Warn of log ratios that were NaN on the way."""
+    if n_nan:
+        warn(
+            f"the log likelihood plus potentials was NaN {n_nan} times during {during}, and "
+            f"counted as a likelihood of zero{remedy}"
+        )
 
 
 def doubts_of_tree(tree: xr.DataTree) -> list[Doubt]:

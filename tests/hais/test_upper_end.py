@@ -7,7 +7,7 @@ import pymc as pm
 import pytest
 
 import pymc_logz as lz
-from pymc_logz.hais.directions import Directions, doubts_of_ends
+from pymc_logz.hais.results import Directions, doubts_of_ends
 from pymc_logz.references.reference import ASKED_FOR
 
 

@@ -12,7 +12,7 @@ from support import pymc_models as models
 
 import pymc_logz as lz
 from pymc_logz import energies
-from pymc_logz.hais.directions import bayes_factor
+from pymc_logz.hais.results import bayes_factor
 from pymc_logz.runners.anneal import Annealed
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
