@@ -106,7 +106,7 @@ def test_backends_and_batchings_make_the_same_chain(mode: str, batching: str) ->
     target = TARGETS["gaussian"]
     other = Block(target.path(batching=batching), KERNEL, 16, {"mode": mode})
     assert other.compiled.backend != "jax"
-    jax = Block(target.path(), KERNEL, 16)
+    jax = Block(target.path(), KERNEL, 16, {"mode": "JAX"})
     assert jax.compiled.backend == "jax"
     (end, trace), (jax_end, jax_trace) = (
         run(other, MOVES_PER_BLOCK, 16),
