@@ -1,8 +1,30 @@
 """Bits are a wing: their names are where users look for them, and nothing else needs them."""
 
+import json
+import subprocess
+import sys
+import textwrap
+
 import pytest
 
 import pymc_logz as lz
+
+SCRIPT = """
+    import json, sys
+    import pymc_logz as lz
+    for name in lz.__all__:
+        if name != "raise_log_likelihood":
+            getattr(lz, name)
+    print(json.dumps([name for name in sys.modules if name.startswith("pymc_logz.bits")]))
+"""
+
+
+def test_nothing_else_loads_bits() -> None:
+    """Catches an import of the wing by what every user needs."""
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(SCRIPT)], capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout.splitlines()[-1]) == []
 
 
 def test_names_of_bits_are_where_they_were() -> None:
