@@ -10,7 +10,6 @@ import pytensor.tensor as pt
 import pytest
 import xarray as xr
 from scipy import stats
-from support import pymc_models as models
 from support.checks import assert_detects, make_rng
 from support.kernel_contracts import check_invariant, constant_moves, evaluated_state
 
@@ -22,7 +21,7 @@ from pymc_logz.paths.geometric import AnnealingPath
 from pymc_logz.runners.block import Block
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
-N_ROWS = 5_000
+N_ROWS = 10_000
 CORNER = (((1.0, 0.5), 0.6), ((-0.3, 1.0), 0.4), ((-1.0, -0.2), 1.5))
 MEAN = np.array([0.3, 0.2])
 DENSE = np.array([[0.8, 0.0], [0.5, 0.4]])
@@ -180,7 +179,7 @@ def test_log_z_of_a_model_with_walls() -> None:
         pm.Normal("y", u + 2 * v, 0.3, observed=1.2)
     box = (((1.0, 0.0), 1.0), ((-1.0, 0.0), 0.0), ((0.0, 1.0), 1.0), ((0.0, -1.0), 0.0))
     kernel = Hamiltonian(walls=box)
-    tree = models.quick(model, kernel=kernel)
+    tree = lz.sample_hais(model=model, kernel=kernel, random_seed=1, progressbar=False)
     entry = tree["evidence"].to_dataset().isel(estimator=0)
     u_grid = (np.arange(2000) + 0.5) / 2000
     inside = [stats.norm(1.2, 0.3).cdf(one + 2) - stats.norm(1.2, 0.3).cdf(one) for one in u_grid]
