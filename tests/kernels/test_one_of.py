@@ -109,7 +109,7 @@ def test_scales_of_its_own_stay_within_its_variables() -> None:
         pm.Normal("seen", x + y + label, 1.0, observed=1.0)
     far = RandomWalk(step_size=1.0, scale=(7.0, 7.0, 7.0))
     kernel = Compose({"x": OneOf((Hamiltonian(), far)), "y": Slice()})
-    tree = models.quick(model, kernel=kernel, betas=200)
+    tree = models.quick(model, kernel=kernel)
     assert set(np.unique(tree["posterior"]["label"])) <= {0, 1}
     exact = np.logaddexp(np.log(0.7) - (1 - 0) ** 2 / 6, np.log(0.3) - 0.0) - 0.5 * np.log(
         2 * np.pi * 3
