@@ -57,6 +57,13 @@ def hais(model: pm.Model, **settings: Any) -> xr.DataTree:
     return lz.sample_hais(model=model, progressbar=False, **{**defaults, **settings})
 
 
+@pytest.fixture(scope="module")
+def begun() -> tuple[pm.Model, xr.DataTree]:
+    """A model of which a run is all that was made, and that run."""
+    model = line()
+    return model, hais(model)
+
+
 def stepped(model: pm.Model, step: Callable[..., Any], seed: int) -> None:
     """A few draws of a step method; PyMC's own recording functions are compiled elsewhere."""
     with model:
@@ -109,10 +116,19 @@ def test_a_second_call_compiles_nothing(name: str, model: pm.Model, posterior: x
     assert (again.by_pytensor, again.by_xla) == (0, 0)
 
 
-def test_methods_share_what_they_need(posterior: xr.DataTree) -> None:
+def test_the_same_seed_gives_the_same_numbers_again(begun: tuple[pm.Model, xr.DataTree]) -> None:
+    """Catches checks and compilations that take random numbers from a run, the first time only."""
+    model, first = begun
+    second = hais(model)
+    for name in ("slope", "level"):
+        np.testing.assert_array_equal(first["posterior"][name], second["posterior"][name])
+
+
+def test_methods_share_what_they_need(
+    begun: tuple[pm.Model, xr.DataTree], posterior: xr.DataTree
+) -> None:
     """Catches a method with a preparation of its own: a run is tempered by the same moves."""
-    model = line()
-    hais(model)
+    model, _ = begun
     with counted_compilations() as of_bridge:
         lz.bridge_sampling(posterior, model, random_seed=1, progressbar=False)
     with counted_compilations() as of_tempering:
@@ -124,10 +140,9 @@ def test_methods_share_what_they_need(posterior: xr.DataTree) -> None:
     assert of_tempering.by_pytensor <= 1
 
 
-def test_new_data_compile_nothing_and_count() -> None:
+def test_new_data_compile_nothing_and_count(begun: tuple[pm.Model, xr.DataTree]) -> None:
     """Catches a likelihood or a prior of the old data, against a model that never had others."""
-    model, fresh = line(), line()
-    hais(model)
+    (model, _), fresh = begun, line()
     new = {"observed": Y - 1, "x": 2 * X, "width": 3.0}
     with counted_compilations() as again:
         pm.set_data(new, model=model)
@@ -136,14 +151,6 @@ def test_new_data_compile_nothing_and_count() -> None:
     pm.set_data(new, model=fresh)
     expected = hais(fresh)["weighted_posterior"]["log_weight"]
     np.testing.assert_array_equal(found["weighted_posterior"]["log_weight"], expected)
-
-
-def test_the_same_seed_gives_the_same_numbers_again() -> None:
-    """Catches checks and compilations that take random numbers from a run, the first time only."""
-    model = line()
-    first, second = hais(model), hais(model)
-    for name in ("slope", "level"):
-        np.testing.assert_array_equal(first["posterior"][name], second["posterior"][name])
 
 
 def test_simulated_data_compile_nothing() -> None:

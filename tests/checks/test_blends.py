@@ -2,6 +2,8 @@
 
 import warnings
 from dataclasses import replace
+from functools import cache
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -48,19 +50,25 @@ def exact_of_phases() -> float:
     return float(logsumexp(each) + np.log(0.5))
 
 
-@pytest.mark.parametrize(("off", "expected"), [(0.0, []), (-0.3, ["missed_mode"]), (0.3, [])])
-def test_another_log_z_is_accused(off: float, expected: list[str]) -> None:
-    """Would catch a check that never speaks, or always, or where a blend may lack a mode."""
+@cache
+def looked() -> tuple[Any, Target, float]:
+    """A blend from the prior, what it is of, and its log Z."""
     energy = lz.energies.beta_bernoulli()
     settings = TemperedSettings.from_arguments(draws=10)
     with begun(settings, 5, False) as call:
         subject = ready(energy.model, call, sum_out=False)
         prepared, block = subject.what, subject.block
         _, _, blend = look(prepared, block, settings, call.rngs.pilot, blended=True)
-        assert blend is not None
-        said = LogZEstimate("rts", energy.log_z + off, 0.01, 500.0, np.nan, "ok")
-        target = Target(prepared, block)
-        doubts = larger(log_z_of_blend(blend, target, said, make_rng("blends")), said)
+    assert blend is not None
+    return blend, Target(prepared, block), energy.log_z
+
+
+@pytest.mark.parametrize(("off", "expected"), [(0.0, []), (-0.3, ["missed_mode"]), (0.3, [])])
+def test_another_log_z_is_accused(off: float, expected: list[str]) -> None:
+    """Would catch a check that never speaks, or always, or where a blend may lack a mode."""
+    blend, target, log_z = looked()
+    said = LogZEstimate("rts", log_z + off, 0.01, 500.0, np.nan, "ok")
+    doubts = larger(log_z_of_blend(blend, target, said, make_rng("blends")), said)
     assert [doubt.status for doubt in doubts] == expected
     unknown = replace(said, status="degenerate", log_z=np.nan, mcse=np.nan)
     assert not larger(log_z_of_blend(blend, target, unknown, make_rng("none")), unknown)

@@ -51,21 +51,22 @@ def status(tree: xr.DataTree, model: pm.Model) -> Any:
 
 
 def accepted(rows: np.ndarray, log_likelihood: np.ndarray) -> np.ndarray:
-    """Exact draws of a posterior: rows of the prior, rejected by likelihoods of at most 1."""
-    keep = np.log(make_rng("accepted").uniform(size=len(rows))) < log_likelihood
+    """Draws of a posterior: rows of the prior, kept by their share of the largest likelihood."""
+    share = log_likelihood - log_likelihood.max()
+    keep = np.log(make_rng("accepted").uniform(size=len(rows))) < share
     assert keep.sum() >= 4 * N
     return rows[keep][: 4 * N]
 
 
 def draws_of_products() -> np.ndarray:
-    """Exact draws of the products."""
+    """Draws of the products."""
     rows = make_rng("products").standard_normal((50_000, 3))
     return accepted(rows, -2 * ((rows**2).sum(axis=1) - 2.0) ** 2)
 
 
 def draws_of_means(has_weights: bool = False) -> np.ndarray:
-    """Exact draws of the means, and of the first one's weight if it is free."""
-    rng, n = make_rng("means"), 2_000_000
+    """Draws of the means, and of the first one's weight if it is free."""
+    rng, n = make_rng("means"), 100_000
     mean, weight = 3 * rng.standard_normal((n, 2)), np.full(n, 0.5)
     if has_weights:
         weight = rng.beta(2.0, 2.0, n)

@@ -40,12 +40,14 @@ IN_SECONDS = {
 SLOW_DOCSTRINGS = {
     "pymc_logz.ConstrainedHMC",
     "pymc_logz.EvidenceWarning",
+    "pymc_logz.ExactObservation",
     "pymc_logz.HAIS",
     "pymc_logz.LogZTracker",
     "pymc_logz.ModelError",
     "pymc_logz.PilotError",
     "pymc_logz.SimulatedTempering",
     "pymc_logz.WorkersLostError",
+    "pymc_logz.abc_mcmc",
     "pymc_logz.abc_slice",
     "pymc_logz.bayes_factor",
     "pymc_logz.bridge_sampling",
@@ -53,16 +55,24 @@ SLOW_DOCSTRINGS = {
     "pymc_logz.evidence",
     "pymc_logz.evidence_of_models",
     "pymc_logz.evidence_sensitivity",
+    "pymc_logz.extend",
     "pymc_logz.generator_form",
+    "pymc_logz.likelihood_form",
+    "pymc_logz.marginal_log_likelihood",
+    "pymc_logz.model_weights",
     "pymc_logz.plot_evidence",
     "pymc_logz.plot_overlap",
+    "pymc_logz.plot_path",
+    "pymc_logz.plot_sandwich",
+    "pymc_logz.plot_sensitivity",
     "pymc_logz.plot_tempering",
     "pymc_logz.plot_thermo",
     "pymc_logz.plot_weights",
     "pymc_logz.relax",
+    "pymc_logz.resume",
     "pymc_logz.sample_tempered",
 }
-"""Examples that take more than about three seconds."""
+"""Examples that take more than about a second."""
 
 
 def marked(name: str, is_slow: bool) -> object:
@@ -100,6 +110,13 @@ def test_blocks_are_python(page: str) -> None:
         compile(block.code, page, "exec")
     text = (ROOT / page).read_text(encoding="utf-8")
     assert len(re.findall(r"^```(?:python|\{code-cell\})", text, re.MULTILINE)) >= len(PAGES[page])
+
+
+@pytest.mark.parametrize("name", DOCSTRINGS)
+def test_blocks_of_docstrings_are_python(name: str) -> None:
+    """Would catch, without running it, an example that is no Python."""
+    for block in DOCSTRINGS[name]:
+        compile(block.code, name, "exec")
 
 
 def test_broken_blocks_are_found(tmp_path: Path) -> None:

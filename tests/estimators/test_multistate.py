@@ -55,7 +55,9 @@ def test_mbar_is_the_fixed_point(n_levels: int) -> None:
     assert mbar(draws).log_z == pytest.approx(self_consistent(draws), abs=1e-9)
 
 
-@pytest.mark.parametrize("n_levels", [2, 5, 12])
+@pytest.mark.parametrize(
+    "n_levels", [pytest.param(n, marks=[pytest.mark.slow] * (n != 5)) for n in (2, 5, 12)]
+)
 def test_mbar_is_that_of_pymbar(n_levels: int) -> None:
     """Catches another estimator, error or overlap than the one of the source."""
     pymbar = pytest.importorskip("pymbar", reason="pymbar is not installed: nothing to compare to")

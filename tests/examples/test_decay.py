@@ -26,6 +26,7 @@ def test_solvers_agree_with_the_solution(solver: str) -> None:
         np.testing.assert_allclose(solve(*rates), example.exact(*rates), atol=1e-3 * example.NOISE)
 
 
+@pytest.mark.slow
 def test_the_table_and_the_picture_in_small(capsys: pytest.CaptureFixture) -> None:
     """Catches a log Z that is not that of the integral, and a picture that breaks."""
     example = load("examples/black_boxes/decay.py")

@@ -65,6 +65,7 @@ def test_published_bayes_factor_by_quadrature(sleep: ModuleType) -> None:
     assert quad(integrand, 0, np.inf)[0] / alone == pytest.approx(PUBLISHED, abs=5e-4)
 
 
+@pytest.mark.slow
 def test_bridge_gives_the_published_bayes_factor(sleep: ModuleType) -> None:
     """Would catch a constant that is in one model's log Z and not in the other's."""
     models = {"differs": sleep.differs(), "same": sleep.same()}

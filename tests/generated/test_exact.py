@@ -86,14 +86,26 @@ SLOW = {
 DEAR = {
     "concentrations",
     "counts_with_effects",
+    "errors_in_variables",
     "far_data",
     "few_items",
+    "few_outliers",
     "few_trials",
     "heavy_tailed_groups",
     "horseshoe",
+    "inefficiencies",
+    "jumping_level",
+    "lasso_of_contrasts",
+    "latent_exponentials",
+    "noisy_process",
+    "one_factor",
     "proportions",
+    "seen_through",
+    "separated",
+    "three_levels",
+    "two_decays",
 }
-"""Whose exact log Z takes seconds."""
+"""Whose exact log Z takes more than half a second."""
 
 
 @pytest.mark.parametrize(

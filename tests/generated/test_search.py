@@ -20,7 +20,7 @@ pytestmark = [
 SAMPLE = [
     "gamma_poisson",
     pytest.param("two_levels", marks=pytest.mark.slow),
-    "sign_modes",
+    pytest.param("sign_modes", marks=pytest.mark.slow),
     "spike_and_slab",
     pytest.param("quadratic_potential", marks=pytest.mark.slow),
 ]

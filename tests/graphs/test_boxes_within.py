@@ -221,7 +221,7 @@ def test_a_function_of_numbers(kind, lacks):
         t = pm.Normal("t", 0, 2, shape=2)
         pm.Normal("y", op(t[0]) + t[1] * X, 0.5, observed=Y)
     assert (lacks_gradient(flatten_model(model)) is not None) == lacks
-    tree = lz.sample_hais(model=model, **FAST)
+    tree = lz.sample_hais(256, 2, model=model, **FAST)
     assert tree["evidence"].attrs["backend"] == "jax"
     assert ("run_row_gradients" in tree["evidence"].attrs) != lacks
     entry = tree["evidence"].isel(estimator=0)

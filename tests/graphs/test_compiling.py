@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytensor.tensor as pt
 import pytest
+from pytensor.graph.basic import Variable
 from pytensor.graph.fg import FunctionGraph
 
 from pymc_logz.graphs import compiling
@@ -139,22 +140,33 @@ def test_a_second_process_finds_what_jax_compiled(tmp_path):
     assert int(said[0].split()[1]) > 0
 
 
-def test_solvers_written_out_compile_operation_by_operation() -> None:
-    """Catches XLA's fusion of recurrences: of forty steps of a solver it took minutes."""
-    pytest.importorskip("jax", reason="needs the jax extra")
+def solver_written_out() -> tuple[Variable, list[Variable]]:
+    """Forty steps of a solver and their gradient, by the rates."""
     x = pt.vector("x", shape=(2,))
     susceptible, infected = 1 - x[0], x[0]
     for _ in range(40):
         new = x[1] * susceptible * infected / 20
         susceptible, infected = susceptible - new, infected + new - infected / 40
-    outputs = [infected, pt.grad(infected, x)]
+    return x, [infected, pt.grad(infected, x)]
+
+
+def test_solvers_written_out_compile_operation_by_operation() -> None:
+    """Catches XLA's fusion of recurrences: of forty steps of a solver it took minutes."""
+    x, outputs = solver_written_out()
+    large, small = (FunctionGraph([x], of, clone=True) for of in (outputs, outputs[:1]))
+    assert n_operations(large) > MOST_FUSED > n_operations(small)
+    assert "xla_disable_hlo_passes" in xla_options(large)
+    assert "xla_disable_hlo_passes" not in xla_options(small)
+
+
+@pytest.mark.slow
+def test_what_is_compiled_operation_by_operation_is_right() -> None:
+    """Catches options that XLA takes for others."""
+    pytest.importorskip("jax", reason="needs the jax extra")
+    x, outputs = solver_written_out()
     point = np.array([0.1, 0.7])
     compiled = compile_function([x], outputs, None, [point])
     assert compiled.backend == "jax"
     _, slope = compiled.call(point)
     ends = [compiled.call(point + sign * 1e-6 * np.eye(2)[1])[0] for sign in (1, -1)]
     np.testing.assert_allclose(slope[1], (ends[0] - ends[1]) / 2e-6, rtol=1e-6)
-    large, small = (FunctionGraph([x], of, clone=True) for of in (outputs, outputs[:1]))
-    assert n_operations(large) > MOST_FUSED > n_operations(small)
-    assert "xla_disable_hlo_passes" in xla_options(large)
-    assert "xla_disable_hlo_passes" not in xla_options(small)

@@ -19,9 +19,11 @@ pytestmark = [
 ]
 MAX_ERROR = 0.1
 SLOW = {
+    "laplace_experts_4",
     "laplace_experts_36",
     "radiata_pine_adjusted",
     "student_t_experts_36",
+    "two_gaussians_6",
     "two_gaussians_20",
 }
 """Those beside whom a smaller one, or one of the same kind, runs by default."""

@@ -252,7 +252,15 @@ def test_slice_by_hand() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
-@pytest.mark.parametrize("kernel", [name for name in KERNELS if name != "hais"])
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        # both are the Hamiltonian kernel with other settings
+        pytest.param(name, marks=[pytest.mark.slow] * (name in ("hmc", "langevin")))
+        for name in KERNELS
+        if name != "hais"
+    ],
+)
 def test_log_z_is_exact(kernel: str) -> None:
     """Catches a kernel that the pilot cannot tune, or that a weighted run leaves unmoved."""
     energy = energies.beta_bernoulli()

@@ -107,7 +107,9 @@ def drawn(family: str) -> tuple[pm.Model, float]:
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(3, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("family", ["free_ends", "value_each"])
+@pytest.mark.parametrize(
+    "family", [pytest.param("free_ends", marks=pytest.mark.slow), "value_each"]
+)
 def test_the_narrow_end_that_a_likelihood_makes_is_not_lost(family: str, seed: int) -> None:
     """Would catch particles that move in a funnel as it is: up to 8 errors low, with ``ok``."""
     model, exact = drawn(family)

@@ -1,6 +1,7 @@
 """A search: blends are exact, shares are the best ones, and what parts lack becomes a part."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pymc as pm
@@ -49,8 +50,10 @@ def searched(of: Known, n_drawn: int = 512) -> Search:
     return search
 
 
-def learned_from(of: Known) -> tuple[Reference, Block, Plan]:
+@cache
+def learned_from(name: str) -> tuple[Reference, Block, Plan]:
     """Reference fitted to exact draws, the block that starts there, and a short ladder."""
+    of = known(name)
     reference = components_of(searched(of))
     assert reference.taken == "learned", reference.reason
     stages = of.stages(of.rows("pilot", N_LOOKS * N_ROWS))
@@ -71,7 +74,7 @@ def check_z(log_weight: np.ndarray, log_z: float) -> None:
 def test_z_from_a_learned_reference_is_unbiased(name: str) -> None:
     """Catches a reference that is not normalised, or not the one that rows were drawn from."""
     of = known(name)
-    _, block, plan = learned_from(of)
+    _, block, plan = learned_from(name)
     check_z(fresh_run(block, plan, name).log_weight, of.energy.log_z)
 
 
@@ -88,7 +91,7 @@ def without_a_share(of: Known, reference: Reference) -> Block:
 def test_a_component_without_its_weight_is_detected(name: str) -> None:
     """Catches a check of log Z that a wrong share would pass."""
     of = known(name)
-    reference, _, plan = learned_from(of)
+    reference, _, plan = learned_from(name)
     log_weight = fresh_run(without_a_share(of, reference), plan, "lighter").log_weight
     assert_detects(lambda weights: check_z(weights, of.energy.log_z), log_weight)
 
@@ -97,7 +100,7 @@ def test_a_component_without_its_weight_is_detected(name: str) -> None:
 def test_both_directions_satisfy_crooks(name: str) -> None:
     """Catches trial rows annealed back that are not the time reversal of those from a reference."""
     of = known(name)
-    reference, block, plan = learned_from(of)
+    reference, block, plan = learned_from(name)
     forward = fresh_run(block, plan, "crooks").log_weight - of.energy.log_z
 
     def check(block: Block) -> None:

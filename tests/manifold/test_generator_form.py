@@ -30,7 +30,15 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("distribution", CASES, ids=lambda dist: dist.__name__)
+FEW = {pm.Normal, pm.StudentT, pm.LogNormal, pm.Weibull, pm.Uniform}
+"""One for each kind of range and noise; the others are slow."""
+
+
+@pytest.mark.parametrize(
+    "distribution",
+    [pytest.param(dist, marks=[pytest.mark.slow] * (dist not in FEW)) for dist in CASES],
+    ids=lambda dist: dist.__name__,
+)
 def test_density_of_the_output_is_the_likelihood(distribution):
     """Change of variables from noise to output, at the noise that gives the data."""
     with pm.Model(coords={"row": range(3)}) as model:

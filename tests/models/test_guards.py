@@ -123,7 +123,7 @@ def test_an_angle_has_one_turn() -> None:
     for data in ([2.9, -2.8], [0.3, 0.5]):
         pm.set_data({"where": data}, model=model)
         with model:
-            drawn = pm.sample(250, tune=250, chains=2, random_seed=1, progressbar=False, **how)
+            drawn = pm.sample(250, tune=100, chains=2, random_seed=1, progressbar=False, **how)
         bridged = lz.evidence(drawn, model, random_seed=1, progressbar=False)
         for found in (models.quick(model), bridged):
             models.assert_log_z(found, exact(data))
@@ -254,7 +254,7 @@ def test_likelihood_without_support_is_refused_with_values(body: object, value: 
     with pytest.raises(
         lz.ModelError, match=rf"zero or NaN at all of [\d,]+ prior draws \(for example {value}"
     ):
-        models.quick(built(body))
+        models.quick(built(body), **SMALL)
 
 
 def test_potentials_warn_once_a_model() -> None:

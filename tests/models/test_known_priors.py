@@ -62,7 +62,22 @@ def model_of(prior: Callable[[], Any]) -> pm.Model:
     return model
 
 
-@pytest.mark.parametrize("name", PRIORS)
+FEW = {
+    "Beta",
+    "Dirichlet",
+    "HalfCauchy",
+    "MvStudentT",
+    "Normal",
+    "TruncatedNormal",
+    "Uniform",
+    "ZeroSumNormal",
+}
+"""One for each transform and kind of entries; the others are slow."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name not in FEW)) for name in PRIORS]
+)
 def test_a_known_prior_passes_the_check(name: str) -> None:
     """Catches an entry of the list whose density and draws are not of one distribution."""
     model = model_of(PRIORS[name])

@@ -20,7 +20,7 @@ from pymc_logz.runners.block import Block
 from support.checks import ALPHA, CheckFailedError, check_means, check_same_law
 from support.kernel_contracts import constant_moves, evaluated_state
 
-N_ROWS = 20_000
+N_ROWS = 10_000
 SITES = (Site(0, 0, 1), Site(1, -1, 1), Site(2, 3, 6))
 """Two, three and four values."""
 STATES = np.array(
