@@ -31,9 +31,10 @@ from pymc_logz.graphs.functions import Kept
 from pymc_logz.graphs.host_calls import calls_host
 from pymc_logz.graphs.numpy_linker import has_row_loops, numpy_mode, suits_numpy
 
-MOST_BYTES = {"jax": 2**23, "numba": 2**27}
-"""A planned run makes some 300 steps, which NumPy computes at 4 GB a second: steps up to which this
-takes less time than JAX, or NUMBA, takes to compile them."""
+MOST_BYTES = {"jax": 2**22, "numba": 2**27}
+"""Bytes of a step that NumPy computes rather than a backend. JAX takes two seconds to be imported
+and to compile, and then makes some 300 steps of a plan no faster; NUMBA takes half a minute, as
+NumPy does for 300 larger ones at 4 GB a second."""
 STEP_BY_STEP = (
     "NumPy computes single moves of a small model, which takes less time than compiling them; "
     "where several are made at once, JAX does"
