@@ -178,6 +178,14 @@ def systematic_resample(weight: np.ndarray, n: int, rng: np.random.Generator) ->
     )
 
 
+def origins(shares: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Which of K parts each of n rows is of, in random order: by shares, to within one row."""
+    # each is drawn by the shares; together they leave out the noise of counts
+    level = (rng.permutation(n) + rng.random(n)) / max(n, 1)
+    edges = np.cumsum(shares)
+    return np.searchsorted(edges[:-1] / edges[-1], level, side="right")
+
+
 def resampled(
     log_weight: np.ndarray,
     rng: np.random.Generator,

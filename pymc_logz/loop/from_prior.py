@@ -6,13 +6,13 @@ from dataclasses import replace
 import numpy as np
 
 from pymc_logz.loop.frozen import Planned
-from pymc_logz.loop.looking import explore_prior, given_reference
+from pymc_logz.loop.looking import Look, explore_prior, given_reference
 from pymc_logz.loop.planning import Planner
 from pymc_logz.loop.widening import components_of, searched
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.pilot.population import Stages
 from pymc_logz.pilot.settings import RunSettings
-from pymc_logz.references.blend import AT_ONCE, Blend, Part, Target
+from pymc_logz.references.blend import AT_ONCE, Blend, Target
 from pymc_logz.references.reference import Reference
 from pymc_logz.runners.block import Block
 from pymc_logz.weights import resampled
@@ -31,10 +31,9 @@ def look(
     With ``blended`` also a blend that needs no path, if there is one, to hold a run against.
     """
     target = Target(prepared, block)
-    given, within = given_reference(target, settings, rng)
-    if given is not None:
-        return None, replace(given, funnel=None), None
-    seen = explore_prior(target, settings, rng, within, even=False)
+    seen = _seen(target, settings, rng)
+    if isinstance(seen, Reference):
+        return None, replace(seen, funnel=None), None
     search = searched(target, seen, settings, rng, alone=True)
     blend, [own] = None, rng.spawn(1)
     if blended:  # a run is the same with it or without
@@ -52,21 +51,16 @@ def posterior_rows(
     """
     target = Target(prepared, block)
     given, within = given_reference(target, settings, rng)
-    blend, planner, parts = None, Planner(target, settings, rng, direct=True), list[Part]()
-    if given is None:
-        found = planner.nested()
-        if isinstance(found, Planned):
-            blend = found.blend
-        else:
-            parts = found
+    planner = Planner(target, settings, rng, direct=True)
+    found = planner.nested() if given is None else []
+    blend, parts = (found.blend, []) if isinstance(found, Planned) else (None, found)
     if blend is None:
-        seen = explore_prior(target, settings, rng, within, even=False)
+        seen, tried = explore_prior(target, settings, rng, within, even=False), None
         if given is None:
-            search = searched(target, seen, settings, rng, more=parts)
-            if tried := planner.tried(search):
-                blend = tried[0]
-        if blend is None:
+            tried = planner.tried(searched(target, seen, settings, rng, more=parts))
+        if tried is None:
             return seen.position
+        blend = tried[0]
     rows = blend.weighted(target, rng, AT_ONCE)
     return rows.position[resampled(rows.log_weight, rng)]
 
@@ -74,8 +68,13 @@ def posterior_rows(
 def blend_from_prior(prepared: Prepared, block: Block, rng: np.random.Generator) -> Blend | None:
     """A blend that needs no path, if there is one, from rows of the prior that moved by a block."""
     target, settings = Target(prepared, block), RunSettings()
-    given, within = given_reference(target, settings, rng)
-    if given is not None:
+    seen = _seen(target, settings, rng)
+    if isinstance(seen, Reference):
         return None
-    seen = explore_prior(target, settings, rng, within, even=False)
     return Planner(target, settings, rng).blend_to_compare_with(seen)
+
+
+def _seen(target: Target, settings: RunSettings, rng: np.random.Generator) -> Look | Reference:
+    """Rows that walked from the prior, or what is given in their place."""
+    given, within = given_reference(target, settings, rng)
+    return given or explore_prior(target, settings, rng, within, even=False)

@@ -16,7 +16,6 @@ from pymc_logz.graphs.batching import batch
 from pymc_logz.graphs.compiling import bytes_computed
 from pymc_logz.graphs.functions import Kept
 from pymc_logz.graphs.gradients import columns_of_boxes, gradients_of, needs_gradients
-from pymc_logz.graphs.host_calls import calls_host
 from pymc_logz.graphs.simplify import simplify
 
 type DrawRows = Callable[[np.random.Generator, int], np.ndarray]
@@ -198,11 +197,6 @@ class AnnealingPath:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", values_of(self.parameters, self.values))
-
-    @cached_property
-    def calls_host(self) -> bool:
-        """Whether its densities have a black box, which is a call of Python for each row."""
-        return calls_host([self.log_reference, self.log_ratio])
 
     def evaluate(self, rows: TensorVariable) -> Evaluation:
         """From symbolic rows (n, d) to their `Evaluation`; a ModelError without gradient."""

@@ -16,6 +16,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.paths.funnels import Funnel
 from pymc_logz.paths.geometric import AnnealingPath, DrawRows, Evaluation
+from pymc_logz.weights import origins
 
 
 class MixtureTerms(NamedTuple):
@@ -66,10 +67,7 @@ class Mixture:
 
     def __call__(self, rng: np.random.Generator, n: int) -> np.ndarray:
         """Draw n rows in the shares of the components, to within one row, shape (n, d)."""
-        edges = np.cumsum(np.append(self.shares, self.prior_share))
-        # each row's origin is drawn by the shares; together they leave out the noise of counts
-        level = (rng.permutation(n) + rng.random(n)) / max(n, 1)
-        origin = np.searchsorted(edges[:-1] / edges[-1], level, side="right")
+        origin = origins(np.append(self.shares, self.prior_share), n, rng)
         rows, of_prior = np.empty((n, self.n_dims)), origin == len(self.components)
         for k, draw in enumerate(self.components):
             chosen = origin == k

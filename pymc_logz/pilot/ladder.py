@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pymc_logz.graphs.host_calls import calls_host
 from pymc_logz.pilot.population import Stages
 from pymc_logz.runners.anneal import Annealed, Plan, anneal
 from pymc_logz.runners.block import Block
@@ -92,7 +93,8 @@ def choose_plan(
 
 def most_temperatures(block: Block) -> int:
     """Of a ladder: minutes for most models, and a million calls of a black box by default."""
-    return 2**10 if block.given_path.calls_host else 2**14
+    path = block.given_path
+    return 2**10 if calls_host([path.log_reference, path.log_ratio]) else 2**14
 
 
 def first_ladder(stages: Stages, cuts: int = 16) -> int:

@@ -15,7 +15,7 @@ from pymc_logz.paths.funnels import Funnel
 from pymc_logz.runners.anneal import Annealed, merge
 from pymc_logz.runners.block import Block
 from pymc_logz.runners.climb import are_rounding
-from pymc_logz.weights import DEGENERATE_ESS, normalise, weight_ess
+from pymc_logz.weights import DEGENERATE_ESS, normalise, origins, weight_ess
 
 N_ROWS = (512, 4096)
 """Rows from which something is learned: of each round, or fewest and most of those that walk, climb
@@ -208,9 +208,7 @@ class Blend:
 
     def draw(self, target: Target, rng: np.random.Generator, n: int) -> Evaluated:
         """Rows in the shares of the parts, to within one row, in random order; see `drawn`."""
-        level = (rng.permutation(n) + rng.random(n)) / max(n, 1)
-        origin = np.searchsorted(np.cumsum(self.shares[:-1]), level, side="right")
-        counts = np.bincount(origin, minlength=len(self.parts))
+        counts = np.bincount(origins(self.shares, n, rng), minlength=len(self.parts))
         return drawn(self.parts, target, rng, counts).chosen(rng.permutation(n))
 
     def weighted(

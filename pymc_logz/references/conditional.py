@@ -27,7 +27,7 @@ from pymc_logz.references.marginal_peaks import Known, Peak, peaks_apart, spread
 from pymc_logz.references.matrices import Factors, Matrices, Whole
 from pymc_logz.references.modes import MAX_DIMS
 from pymc_logz.references.reference import widened
-from pymc_logz.weights import log_mean, resampled, weight_ess
+from pymc_logz.weights import resampled, weight_ess
 
 MAX_OUTER = 16
 """Entries that are not normal, at most: weights of too many of them tell nothing."""
@@ -196,8 +196,7 @@ def conditional_normal(
     highest = max(peaks, key=lambda one: one.log_mass, default=None)
     scale = None if highest is None else parts.scale_of(highest.precision)
     make = partial(part_of, parts)
-    found = explored_enough(parts, make, outer, inner, prior, rng, len(prior), peaks, scale)
-    return None if found is None else found[0]
+    return explored_enough(parts, make, outer, inner, prior, rng, len(prior), peaks, scale)
 
 
 def n_places(n_outer: int, flat: FlatModel, n_gradients: int, each: int = 128) -> int:
@@ -237,8 +236,8 @@ def explored_enough[Made](
     n: int,
     peaks: Sequence[Peak] = (),
     scale: np.ndarray | None = None,
-) -> tuple[Made, float] | None:
-    """What is made of a fit to what `explored` has found, and log Z by that.
+) -> Made | None:
+    """What is made of a fit to what `explored` has found.
 
     Rounds of n settings, three of them or more, go on until that is enough for each component of a
     fit. None where it is too little even for one.
@@ -251,7 +250,7 @@ def explored_enough[Made](
             continue
         fit = fitted_clusters(places[resampled(log_weight, rng, len(places))], ess, rng)
         wide = with_tails(fit)
-        found = make(wide, known, rough), log_mean(log_weight)
+        found = make(wide, known, rough)
         if ess > enough * len(fit.shares):
             break
     return found

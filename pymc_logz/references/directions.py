@@ -93,7 +93,7 @@ def independent_directions(
     directions = (factor @ axes).T
     lines = modes[0].row + STEPS[:, None, None] * np.linalg.inv(directions).T
     height, known = np.full(lines.shape[:2], -np.inf), np.ones(lines.shape[:2], dtype=bool)
-    if block.path.calls_host:  # a black box copes with what is among draws
+    if target.prepared.flat.calls_host:  # a black box copes with what is among draws
         known = ((lines >= rows.min(axis=0)) & (lines <= rows.max(axis=0))).all(axis=-1)
     height[known] = block.log_target(lines[known])
     return _fitted(directions, directions @ modes[0].row, height.T)

@@ -315,8 +315,7 @@ def independent_given_few(
     if not len(outer):
         return make(None, Known(outer[None], np.median(rows, axis=0)[None]), scale)
     of_rows = rows[:, outer], rows[:, inner], prior[:, outer]
-    found = explored_enough(parts, make, *of_rows, rng, n)
-    return None if found is None else found[0]
+    return explored_enough(parts, make, *of_rows, rng, n)
 
 
 def common_entries(block: Block, rows: np.ndarray, least: float = 1e-6) -> np.ndarray:

@@ -81,7 +81,6 @@ class Start(NamedTuple):
     outer: np.ndarray  # Settings that were looked at, shape (k, m).
     seen: Modes  # Conditional modes there.
     peaks: Sequence[Peak]  # The one with the most mass first.
-    ends: np.ndarray  # Where the draws climbed to, if they did, shape (n, d).
 
     @property
     def peak(self) -> Peak:
@@ -112,7 +111,7 @@ def highest_marginal(target: Target, rng: np.random.Generator, n_prior: int = 12
     if parts.skewed:
         seen = parts.modes(outer, seen.inner, scale)
         peak = highest_peak(parts, outer, seen)
-    return None if peak is None else Start(parts, prior, outer, seen, [peak], prior)
+    return None if peak is None else Start(parts, prior, outer, seen, [peak])
 
 
 def with_all_peaks(start: Start, prepared: Prepared, rng: np.random.Generator) -> Start:
@@ -122,14 +121,13 @@ def with_all_peaks(start: Start, prepared: Prepared, rng: np.random.Generator) -
     cheap.
     """
     parts, peak = start.parts, start.peak
+    if not parts.outer.size:
+        return start
     scale = np.empty(prepared.n_dims)
     scale[parts.outer] = np.linalg.norm(peak.factor, axis=1)
     scale[parts.inner] = parts.scale_of(peak.precision)
     unit = np.maximum(start.prior.std(axis=0), scale)
     ends, _ = climbed(parts.block.target_and_gradient, start.prior, unit)
-    start = start._replace(ends=ends)
-    if not parts.outer.size:
-        return start
     most = int(np.clip(2**12 // parts.matrices.groups.n, *N_ROWS))
     n = n_affordable(prepared.flat, parts.block.n_rows, most)
     alive = np.isfinite(start.seen.log_marginal)

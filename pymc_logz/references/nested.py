@@ -26,7 +26,7 @@ from pymc_logz.references.conditional import (
     part_of,
     with_tails,
 )
-from pymc_logz.references.conditional_modes import Conditionals, Modes
+from pymc_logz.references.conditional_modes import Conditionals
 from pymc_logz.references.marginal_peaks import Known, Peak, Start
 from pymc_logz.references.matrices import Bands
 from pymc_logz.references.nested_map import fitted_map
@@ -35,8 +35,6 @@ from pymc_logz.runners.climb import towards_data
 from pymc_logz.weights import NEGLIGIBLE, log_mean, resampled, weight_ess
 
 OF_NESTED = "nested Laplace approximations"
-APART = 3.0
-"""Standard deviations between two conditional modes that are not the same."""
 
 
 def conditional_at_peak(
@@ -44,34 +42,21 @@ def conditional_at_peak(
 ) -> list[ConditionalNormal]:
     """Conditional normals, so that each row has its own mode of the normal entries.
 
-    There are none where these are too many for whole matrices, or other modes show.
+    There are none where these are too many for whole matrices.
     """
     parts, peak = start.parts, start.peak
     if parts.inner.size > MAX_INNER and not isinstance(parts.matrices, Bands):
         return []
-    m = parts.outer.size
-    scale, factors = parts.scale_of(peak.precision), parts.matrices.factors(peak.precision[None])
-    known = Known(peak.outer[None], peak.inner[None])
-    part = part_of(parts, None, known, scale)
-    log_z = 0.0
-    if m:
-        noise = rng.standard_normal((n_known, prepared.n_dims))
-        outer = peak.outer + noise[:, :m] @ peak.factor.T
-        inner = peak.inner + factors.drawn(noise[:, m:])
-        fresh, n = start.prior[:, parts.outer], n_places(m, prepared.flat, parts.matrices.groups.n)
-        make = partial(part_of, parts)
-        found = explored_enough(parts, make, outer, inner, fresh, rng, n, start.peaks, scale)
-        if found is None:
-            return []
-        part, log_z = found
-    if _modes_at_ends(start, peak) is None:
-        return []
-    if part.fit is not None:
-        volume = np.linalg.slogdet(peak.factor)[1]
-        own = log_z + part.fit.log_density_of(start.outer) + volume
-        if _is_missed(start.seen.log_marginal + volume, own, log_z):
-            return []
-    return [part]
+    m, scale = parts.outer.size, parts.scale_of(peak.precision)
+    if not m:
+        return [part_of(parts, None, Known(peak.outer[None], peak.inner[None]), scale)]
+    noise = rng.standard_normal((n_known, prepared.n_dims))
+    outer = peak.outer + noise[:, :m] @ peak.factor.T
+    inner = peak.inner + parts.matrices.factors(peak.precision[None]).drawn(noise[:, m:])
+    fresh, n = start.prior[:, parts.outer], n_places(m, prepared.flat, parts.matrices.groups.n)
+    make = partial(part_of, parts)
+    found = explored_enough(parts, make, outer, inner, fresh, rng, n, start.peaks, scale)
+    return [] if found is None else [found]
 
 
 def has_one_mode(start: Start, rng: np.random.Generator, n_halves: int = 16) -> bool:
@@ -108,8 +93,7 @@ def nested_laplace(
 
     It is a part of a blend too, which may need no path.
 
-    None where the model has too few normal entries, or too many others, where other conditional
-    modes show, or weights of draws are not even enough.
+    None where no map holds, or weights of draws are not even enough.
 
     References
     ----------
@@ -127,16 +111,6 @@ def nested_laplace(
         return None
     # there may be no outer entries
     fit = with_tails(fitted_clusters(rows, len(rows), rng)) if rows.shape[1] else None
-    others = _modes_at_ends(start, centre)
-    if others is None:
-        return None
-    if fit is not None:
-        outer = np.concatenate([start.outer, start.ends[:, parts.outer]])
-        log_marginal = np.concatenate([start.seen.log_marginal, others.log_marginal])
-        apart = np.linalg.solve(centre.factor, (outer - centre.outer).T).T
-        there = log_marginal + np.linalg.slogdet(centre.factor)[1]
-        if _is_missed(there, log_z + fit.log_density_of(apart), log_z):
-            return None
     fit = _with_inner(parts, fit)
     part = Component(fit, funnel, OF_NESTED)
     blend = Blend((Prior(), part), np.array([PRIOR_SHARE, 1 - PRIOR_SHARE]))
@@ -187,16 +161,6 @@ def _wide(m: int) -> Elliptical:
     return Elliptical(np.zeros(m), 1.4 * np.eye(m), 5.0)
 
 
-def _modes_at_ends(start: Start, peak: Peak) -> Modes | None:
-    """Conditional modes where rows of the prior end that climb; None if one is not usual."""
-    parts, ends, scale = start.parts, start.ends, start.parts.scale_of(peak.precision)
-    usual = np.tile(peak.inner, (len(ends), 1))
-    found, other = (
-        parts.modes(ends[:, parts.outer], inner, scale) for inner in (ends[:, parts.inner], usual)
-    )
-    return None if np.any(_are_apart(parts, found, other)) else found
-
-
 def _outer_draws(
     parts: Conditionals, funnel: Funnel, rng: np.random.Generator
 ) -> tuple[np.ndarray, float] | None:
@@ -236,27 +200,6 @@ def _followed(
 def _of_outer(parts: Conditionals, outer: np.ndarray) -> np.ndarray:
     """Rows in units of the map, of these outer entries, at the conditional modes."""
     return parts.rows(outer, np.zeros((len(outer), len(parts.inner))))
-
-
-def _is_missed(there: np.ndarray, own: np.ndarray, log_z: float) -> bool:
-    """Whether some settings of the outer entries are much more likely than a fit says.
-
-    Their log marginal density, and by the fit, in units of the peak's axes. They may be more likely
-    by 3 nats, and by more where they are 5 nats below the peak.
-    """
-    return bool(np.any((there > own + 3.0) & (there > log_z - 5.0)))
-
-
-def _are_apart(parts: Conditionals, found: Modes, usual: Modes) -> np.ndarray:
-    """Which conditional modes are not the usual ones of these settings, and count.
-
-    They do within 10 nats of the usual one, where the setting is within 30 of the likeliest.
-    """
-    factors = parts.matrices.factors(usual.precision)
-    distance = np.linalg.norm(factors.whitened(found.inner - usual.inner), axis=1)
-    least = np.maximum(usual.log_marginal - 10.0, found.log_marginal.max() - 30.0)
-    with np.errstate(invalid="ignore"):
-        return (distance > APART) & (found.log_marginal > least)
 
 
 def _with_inner(parts: Conditionals, fit: Clusters | None) -> Clusters:

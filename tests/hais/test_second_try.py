@@ -4,6 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytensor.tensor as pt
 import pytest
 from support.checks import make_rng
 from support.pilot_runs import find_stages
@@ -12,6 +13,7 @@ from pymc_logz.hais import run as hais
 from pymc_logz.hais.settings import VARIANCES, HaisSettings
 from pymc_logz.loop.calls import Call
 from pymc_logz.loop.frozen import Planned
+from pymc_logz.pilot import ladder
 from pymc_logz.pilot.ladder import MAX_GROWTH, Aim
 from pymc_logz.references.blend import Blend, Prior
 from pymc_logz.references.reference import ASKED_FOR, Reference
@@ -22,15 +24,18 @@ GOOD, POOR = 0.1, 3.0
 """Standard deviations of log weights."""
 
 
-def block_of(calls_host: bool = False) -> Any:
-    """Moves of a model with a black box, or without one."""
-    return SimpleNamespace(given_path=SimpleNamespace(calls_host=calls_host))
+def block_of() -> Any:
+    """Moves of a model."""
+    density = pt.dscalar()
+    return SimpleNamespace(given_path=SimpleNamespace(log_reference=density, log_ratio=density))
 
 
 def tried(monkeypatch: pytest.MonkeyPatch, spreads: list[float], **changes: Any) -> list[int]:
     """Temperatures of the runs made, whose log weights have these standard deviations."""
     reference = changes.pop("reference", ASKED_FOR)
-    block, n_first = block_of(changes.pop("calls_host", False)), changes.pop("n_first", 16)
+    block, n_first = block_of(), changes.pop("n_first", 16)
+    if changes.pop("calls_host", False):
+        monkeypatch.setattr(ladder, "calls_host", lambda graphs: True)
     planned = Planned(block, find_stages().plan(n_first), reference, find_stages())
     given = {name: changes.pop(name) for name in ("stages",) if name in changes}
     if given:

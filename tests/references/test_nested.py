@@ -23,7 +23,7 @@ from pymc_logz.references import nested, nested_map
 from pymc_logz.references.blend import Target
 from pymc_logz.references.conditional import has_conditional_normals
 from pymc_logz.references.conditional_modes import Conditionals
-from pymc_logz.references.marginal_peaks import highest_marginal
+from pymc_logz.references.marginal_peaks import highest_marginal, with_all_peaks
 from pymc_logz.references.matrices import Whole
 from pymc_logz.runners.block import Block
 
@@ -71,16 +71,6 @@ def counts_log_z(n: int = 40) -> float:
 
 
 counts = cache(pymc_models.counts)
-
-
-def two_modes() -> pm.Model:
-    """A coefficient at 3 or at -3, among eighteen that are normal."""
-    with pm.Model() as model:
-        x = pm.Normal("x", 0, 3, shape=18)
-        pm.Normal("y", x[1:], 1, observed=np.linspace(-1, 1, 17))
-        at = [-0.5 * (x[0] - place) ** 2 / 0.2**2 for place in (3, -3)]
-        pm.Potential("two", pt.logaddexp(*at))
-    return model
 
 
 def made(model: pm.Model, seed: int) -> tuple[nested.Reference, Block] | None:
@@ -217,15 +207,28 @@ def test_matrices_that_each_evaluation_factors(kind: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n", [120, 300])
-def test_hundreds_of_counts_have_a_log_z(n: int) -> None:
+@pytest.mark.parametrize(("n", "taken"), [(120, "learned"), (300, "nested_laplace")])
+def test_hundreds_of_counts_have_a_log_z(n: int, taken: str) -> None:
     """Catches a reference refused whose weights hundreds of small differences make uneven."""
     tree = lz.sample_hais(model=counts(n), random_seed=1, progressbar=False)
     evidence = tree["evidence"].dataset.isel(estimator=0)
-    assert evidence.attrs["reference"] == "nested_laplace"
+    assert evidence.attrs["reference"] == taken
     assert evidence["status"].item() == "ok"
     assert evidence["mcse"] < 0.06
     assert abs(float(evidence["log_z"]) - counts_log_z(n)) < 4 * float(evidence["mcse"])
+
+
+def test_ends_of_newtons_method_are_no_other_modes() -> None:
+    """Catches 120 counts that are refused, with `pm.sample` for a minute: their spread may vanish.
+
+    There the climb to a mode ends short of it.
+    """
+    rng = np.random.default_rng(1)
+    prepared = prepare(counts(120), rng)
+    start = highest_marginal(Target(prepared, block_for(prepared, HaisSettings(), None)), rng)
+    assert start is not None
+    start = with_all_peaks(start, prepared, rng)
+    assert len(nested.conditional_at_peak(prepared, start, rng)) == 1
 
 
 def test_axes_that_turn_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,12 +256,6 @@ def test_axes_that_turn_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert share(whole) > 0.5
     assert np.log(share(blind)) < 2 * np.log(share(whole))
-
-
-@pytest.mark.filterwarnings("ignore:the model has potentials")
-def test_other_conditional_modes_are_seen() -> None:
-    """Catches a reference that has one of two modes: the run from it would miss half of Z."""
-    assert made(two_modes(), 1) is None
 
 
 def test_nothing_to_suspect_is_no_error() -> None:

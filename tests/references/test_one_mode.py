@@ -47,6 +47,23 @@ def test_an_explanation_by_small_noise_is_a_second_mode(monkeypatch: pytest.Monk
     assert nested.has_one_mode(begun(model, 0), np.random.default_rng(0))
 
 
+def two_modes() -> pm.Model:
+    """A coefficient at 3 or at -3, among eighteen that are normal."""
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, 3, shape=18)
+        pm.Normal("y", x[1:], 1, observed=np.linspace(-1, 1, 17))
+        at = [-0.5 * (x[0] - place) ** 2 / 0.2**2 for place in (3, -3)]
+        pm.Potential("two", pt.logaddexp(*at))
+    return model
+
+
+@pytest.mark.filterwarnings("ignore:the model has potentials")
+def test_other_conditional_modes_are_seen() -> None:
+    """Catches a reference that has one of two modes: the run from it would miss half of Z."""
+    for seed in range(3):
+        assert not nested.has_one_mode(begun(two_modes(), seed), np.random.default_rng(seed))
+
+
 def test_modes_close_together_under_a_vague_prior_are_seen() -> None:
     """Catches places on a line that are further apart than two modes are."""
     with pm.Model() as model:
