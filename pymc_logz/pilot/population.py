@@ -277,8 +277,7 @@ def run_pilot(
     PilotError
         If beta = 1 is out of reach.
     """
-    brief = block.to_make(MOVES_BETWEEN_LOOKS)
-    population, beta = Population.at(brief, start, rng, settings.target_accept), 0.0
+    population, beta = Population.at(block, start, rng, settings.target_accept), 0.0
     # times 0 a likelihood of zero would let rows go
     population.equilibrate(float(np.finfo(float).tiny) if stays_within else beta, settings.tune)
     stages = [population.stage(beta)]
