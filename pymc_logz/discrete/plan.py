@@ -1,6 +1,6 @@
 """Which discrete variables can be summed out, and how: read off the graph of the density."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -34,6 +34,8 @@ class SumPlan:
     """Sites that own each element of each piece of the density, at most two."""
     pairs: tuple[Pair, ...] = ()
     """Places in ``alone`` of two that some element depends on, the smaller first, E in order."""
+    ends: tuple[int, ...] = ()
+    """Numbers of those that no piece depends on: they are drawn, given all the rest."""
 
     @cached_property
     def rounds(self) -> tuple[Round, ...]:
@@ -57,6 +59,7 @@ class SumPlan:
             ([i for i in self.alone if i not in tied], "one value at a time"),
             (sorted(tied), "two values at a time"),
             (self.others, f"over all {len(self.points):,} combinations"),
+            (self.ends, "to one, since nothing depends on them"),
         ]
         return " and ".join(
             f"{_names(self.whole, entries)} {how}" for entries, how in ways if entries
@@ -71,7 +74,8 @@ class SumPlan:
     @property
     def others(self) -> tuple[int, ...]:
         """Numbers of the sites that are summed together."""
-        return tuple(i for i in range(len(self.whole.sites)) if i not in self.alone)
+        known = {*self.alone, *self.ends}
+        return tuple(i for i in range(len(self.whole.sites)) if i not in known)
 
     @property
     def values(self) -> np.ndarray:
@@ -117,13 +121,20 @@ class SumPlan:
         return np.arange(k)[:, None] + np.array([site.lower or 0 for site in sites])
 
 
-def sum_plan(whole: FlatModel, pieces: Sequence[object]) -> SumPlan | NotSummed:
-    """Which entries are independent, or depend on each other in pairs; the cheaper of the two."""
-    sites = whole.sites
+def sum_plan(
+    whole: FlatModel, pieces: Sequence[object], without: Collection[object] = ()
+) -> SumPlan | NotSummed:
+    """Which entries are independent, or depend on each other in pairs; the cheaper of the two.
+
+    No piece depends on value variables ``without`` which the density is complete.
+    """
+    entries = numbered(whole)
+    ends = tuple(sorted(int(i) for var in without for i in entries[var].ravel()))
+    sites = [site for i, site in enumerate(whole.sites) if i not in ends]
     endless = sorted({whole.owners[site.column] for site in sites if site.n_values is None})
     if endless:
         return NotSummed(f"the values of {endless} have no end that is known")
-    plans = [_plan(whole, pieces, largest) for largest in (1, 2)]
+    plans = [_plan(whole, pieces, largest, ends) for largest in (1, 2)]
     good = [plan for plan in plans if isinstance(plan, SumPlan)]
     return min(good, key=lambda plan: plan.cost) if good else plans[0]
 
@@ -136,11 +147,13 @@ def independent_plan(whole: FlatModel, pieces: Sequence[object]) -> SumPlan | No
     return SumPlan(whole, alone, np.zeros((1, 0), dtype=int), owners)
 
 
-def _plan(whole: FlatModel, pieces: Sequence[object], largest: int) -> SumPlan | NotSummed:
+def _plan(
+    whole: FlatModel, pieces: Sequence[object], largest: int, ends: tuple[int, ...]
+) -> SumPlan | NotSummed:
     """The plan where pieces may depend on so many entries at most that are not summed together."""
     sites = whole.sites
-    alone, pairs, owners = _traced_entries(whole, pieces, largest)
-    others = [i for i in range(len(sites)) if i not in alone]
+    alone, pairs, owners = _traced_entries(whole, pieces, largest, ends)
+    others = [i for i in range(len(sites)) if i not in (*alone, *ends)]
     n_points = int(np.prod([float(sites[i].n_values or 1) for i in others]))
     if n_points > 4096:
         return NotSummed(
@@ -149,7 +162,7 @@ def _plan(whole: FlatModel, pieces: Sequence[object], largest: int) -> SumPlan |
         )
     ranges = [range(sites[i].lower or 0, (sites[i].upper or 0) + 1) for i in others]
     points = np.array(list(product(*ranges)), dtype=int).reshape(n_points, len(others))
-    plan = SumPlan(whole, alone, points, owners, pairs)
+    plan = SumPlan(whole, alone, points, owners, pairs, ends)
     if plan.cost > 2**18:
         return NotSummed(f"a sum has {plan.cost:,} terms for each point")
     return plan
@@ -160,8 +173,10 @@ def _names(whole: FlatModel, entries: Iterable[int]) -> list[str]:
     return list(dict.fromkeys(owners[whole.sites[i].column] for i in entries))
 
 
-def _traced_entries(whole: FlatModel, pieces: Sequence[object], largest: int) -> Traced:
-    """Entries of which each piece has so many at most."""
+def _traced_entries(
+    whole: FlatModel, pieces: Sequence[object], largest: int, ends: Collection[int] = ()
+) -> Traced:
+    """Entries of which each piece has so many at most, and some piece has one."""
     sites, start = whole.sites, starting_point(whole.model)
     tracer = Tracer(pieces, {var: start[var.name] for var in whole.model.value_vars})
     entries = numbered(whole)
@@ -182,7 +197,7 @@ def _traced_entries(whole: FlatModel, pieces: Sequence[object], largest: int) ->
     narrow = {
         var: entries[var]
         for var in sorted(entries, key=lambda var: -entries[var].size)
-        if all(sites[i].is_narrow for i in entries[var].ravel())
+        if all(sites[i].is_narrow and i not in ends for i in entries[var].ravel())
     }
     if found := traced(narrow):
         return found

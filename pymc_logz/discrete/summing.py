@@ -19,13 +19,15 @@ independent entries together: over m labels of K values it costs K evaluations i
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
+from pymc.logprob.utils import replace_rvs_by_values
 from pytensor.graph.replace import clone_replace, vectorize_graph
+from pytensor.graph.traversal import ancestors
 from pytensor.raise_op import CheckAndRaise
 from pytensor.scalar import Add, Mul, Neg, Sub
 from pytensor.tensor.elemwise import Elemwise
@@ -39,10 +41,10 @@ from pymc_logz.graphs.functions import Kept, cheaply_compiled, wider
 from pymc_logz.graphs.host_calls import with_host_calls
 from pymc_logz.models.cache import kept_for
 from pymc_logz.models.data_inputs import DataInputs, starting_point, with_data_inputs
-from pymc_logz.models.discrete import is_discrete, joined, split_row
-from pymc_logz.models.flat import FlatModel
+from pymc_logz.models.discrete import at_symbolic_row, is_discrete, joined, split_row
+from pymc_logz.models.flat import FlatModel, function_of_rows
 from pymc_logz.models.preparation import NotSummed
-from pymc_logz.models.prior import PriorDraws
+from pymc_logz.models.prior import PriorDraws, Sampler
 from pymc_logz.paths.geometric import Entries
 
 Pieces = tuple[list[Any], list[Any]]
@@ -64,15 +66,36 @@ Sums = tuple[Owned, Owned]
 """Of the log prior, and of the log likelihood with potentials."""
 
 
-def pieces_of(model: pm.Model) -> Pieces:
-    """Arrays that add up to the log prior, and to the log likelihood with potentials."""
+def ends_of(model: pm.Model) -> list[Any]:
+    """Discrete variables that nothing else depends on, as counts that are missing.
+
+    Whatever all the rest is, their priors add up to one.
+    """
+    terms = [*model.free_RVs, *model.observed_RVs, *model.potentials]
+    graphs = model.logp(vars=terms, sum=False)
+    needs = {one: set(ancestors([graph])) for one, graph in zip(terms, graphs, strict=True)}
+    ends: list[Any] = []
+    for rv in model.free_RVs * len(model.free_RVs):  # of a chain the last is found first
+        value = model.rvs_to_values[rv]
+        if rv in needs and is_discrete(rv) and sum(value in of for of in needs.values()) == 1:
+            ends.append(rv)
+            del needs[rv]
+    return ends
+
+
+def pieces_of(model: pm.Model, without: Sequence[Any] = ()) -> Pieces:
+    """Arrays that add up to the log prior, and to the log likelihood with potentials.
+
+    The log prior is that of all free variables but those ``without``.
+    """
+    free = [rv for rv in model.free_RVs if rv not in without]
     prior, ratio = (
         [
             part
             for piece in (wider(model.logp(vars=variables, sum=False)) if variables else [])
             for part in _terms(pt.as_tensor(piece, allow_xtensor_conversion=True))
         ]
-        for variables in ([*model.free_RVs], [*model.observed_RVs, *model.potentials])
+        for variables in (free, [*model.observed_RVs, *model.potentials])
     )
     return prior, ratio
 
@@ -111,7 +134,8 @@ def sums_of(given: Mapping[Any, Any], pieces: Pieces, plan: SumPlan) -> Sums:
     for var, entries in numbered(plan.whole).items():
         numbers = entries.ravel()
         is_alone = bool(numbers.size) and numbers[0] in plan.alone
-        if var in given and not is_alone and not (numbers.size and plan.points.size):
+        is_end = bool(numbers.size) and numbers[0] in plan.ends
+        if is_end or (var in given and not is_alone and not (numbers.size and plan.points.size)):
             continue
         parts[var] = place = var.type()  # type: ignore[attr-defined]
         known = plan.alone if is_alone else plan.others
@@ -176,8 +200,13 @@ def _gathered(
     return Owned(free, owned, paired)
 
 
-def add_up(plan: SumPlan, sums_at: Callable[[np.ndarray], Sums]) -> bool:
-    """Whether pieces make the density of the whole model, at draws and at other values."""
+def add_up(
+    plan: SumPlan, sums_at: Callable[[np.ndarray], Sums], without: Sequence[Any] = ()
+) -> bool:
+    """Whether pieces make the density of the whole model, at draws and at other values.
+
+    In ``sums_at`` a row the log prior lacks the part of some variables.
+    """
     whole, rng, n_draws = plan.whole, np.random.default_rng(0), 32
     rows = np.repeat(PriorDraws(whole.model)(rng, n_draws), 2, axis=0)
     for i in (*plan.alone, *(plan.others if plan.points.size else ())):
@@ -188,7 +217,12 @@ def add_up(plan: SumPlan, sums_at: Callable[[np.ndarray], Sums]) -> bool:
     places = {tuple(point): c for c, point in enumerate(plan.points.tolist())}
     others, alone = plan.columns
     lower = np.array([plan.whole.sites[i].lower for i in plan.alone], dtype=int)
-    for row in rows:
+    missing = np.zeros((len(rows), 1))
+    if without:
+        missing = function_of_rows(whole.model, [whole.model.logp(vars=[*without])])(rows)[0][
+            :, None
+        ]
+    for row, *lacking in zip(rows, missing, strict=True):
         sums = sums_at(row)
         c = places[tuple(row[others].astype(int).tolist())] if plan.points.size else 0
         value = row[alone].astype(int) - lower
@@ -199,7 +233,7 @@ def add_up(plan: SumPlan, sums_at: Callable[[np.ndarray], Sums]) -> bool:
             found = [
                 one.rest[c] + one.of_entry[chosen].sum() + one.of_pair[edges].sum() for one in sums
             ]
-        exact = np.array(density(row, *whole.values), dtype=float)
+        exact = np.array(density(row, *whole.values), dtype=float) - [*lacking[0], 0.0]
         if not np.allclose(found, exact, rtol=1e-6, atol=1e-6, equal_nan=True):
             return False
     return True
@@ -216,6 +250,8 @@ class InPieces:
     """Further graphs of the same inputs."""
     data: DataInputs
     function: Callable[..., list[Any]]
+    ends: Sequence[Any] = ()
+    """Variables that nothing depends on, of which it has no part."""
 
     def at(self, row: np.ndarray) -> Sums:
         """The pieces at a row, as numbers."""
@@ -243,7 +279,29 @@ class InPieces:
             chosen = drawn_back(plan.rounds, tables, c, rng)
             target[others] = plan.points[c]
             target[alone] = plan.values[chosen, np.arange(len(alone))]
+        return self._with_ends(full, rng) if self.ends else full
+
+    def _with_ends(self, full: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Rows with draws, given all the rest, of the variables that nothing depends on."""
+        model = self.plan.whole.model
+        of_values = self.plan.whole.columns_by_name
+        own = [of_values[model.rvs_to_values[rv].name].ravel() for rv in self.ends]
+        with self._ends_given_rest.lock:
+            self._ends_given_rest.seed(rng)
+            for row in full:
+                [row[np.concatenate(own)]] = self._ends_given_rest(row)
         return full
+
+    @cached_property
+    def _ends_given_rest(self) -> Sampler:
+        """Function that draws them at a row of the whole model."""
+        model = self.plan.whole.model
+        given = {rv: value for rv, value in model.rvs_to_values.items() if rv not in self.ends}
+        drawn = replace_rvs_by_values(
+            [*self.ends], rvs_to_values=given, rvs_to_transforms=model.rvs_to_transforms
+        )
+        row, drawn = at_symbolic_row(model, drawn)
+        return Sampler([row], [pt.concatenate([one.ravel() for one in drawn])])
 
 
 def _in_pieces(
@@ -252,10 +310,14 @@ def _in_pieces(
     given: Sequence[Any],
     plan_of: Callable[[list[Any]], SumPlan | NotSummed],
     others_of: Callable[[Pieces, dict[Any, Any]], list[Any]] = lambda pieces, parts: [],
+    without: Sequence[Any] = (),
 ) -> InPieces | NotSummed:
-    """The density at a symbolic row of some value variables, for all values of others."""
+    """The density at a symbolic row of some value variables, for all values of others.
+
+    It is that ``without`` variables on which nothing depends.
+    """
     model, kept = whole.model, kept_for(whole.model)
-    pieces = pieces_of(model)
+    pieces = pieces_of(model, without)
     both = [*pieces[0], *pieces[1]]
     kept.bake_in(data_that_decide(both))
     try:
@@ -272,9 +334,9 @@ def _in_pieces(
     except (NotImplementedError, ValueError, TypeError) as error:
         return NotSummed(f"its graph is not understood ({str(error)[:100]})")
     function = cheaply_compiled([row, *data.inputs], made[:6])
-    found = InPieces(plan, (Owned(*made[:3]), Owned(*made[3:6])), made[6:], data, function)
+    found = InPieces(plan, (Owned(*made[:3]), Owned(*made[3:6])), made[6:], data, function, without)
     columns = whole.continuous if len(given) < len(model.value_vars) else slice(None)
-    if not add_up(plan, lambda point: found.at(point[columns])):
+    if not add_up(plan, lambda point: found.at(point[columns]), without):
         return NotSummed("the pieces of its density do not add up to it")
     return found
 
@@ -284,7 +346,9 @@ def summed_out(whole: FlatModel) -> tuple[FlatModel, DataInputs] | NotSummed:
     model, start = whole.model, starting_point(whole.model)
     left = [var for var in model.value_vars if not is_discrete(var)]
     row = pt.tensor("row", dtype="float64", shape=(whole.continuous.size,))
-    pieces = _in_pieces(whole, row, left, partial(sum_plan, whole))
+    ends = ends_of(model)
+    plan_of = partial(sum_plan, whole, without=[model.rvs_to_values[rv] for rv in ends])
+    pieces = _in_pieces(whole, row, left, plan_of, without=ends)
     if isinstance(pieces, NotSummed):
         return pieces
     log_prior, log_target = (

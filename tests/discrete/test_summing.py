@@ -194,6 +194,52 @@ def test_whole_numbers_are_drawn_again(name: str) -> None:
     assert counts[probability == 0].sum() == 0
 
 
+def missing_counts_left_out() -> None:
+    """Labels, and one count that was seen."""
+    mean, label = pm.Normal("mean"), pm.Bernoulli("label", 0.3, shape=4)
+    pm.Normal("y", mean + label, 1.0, observed=X)
+    pm.NegativeBinomial("one", mu=pt.exp(mean), alpha=2.0, observed=[3])
+
+
+def missing_counts() -> None:
+    """Counts without end that nothing depends on, one of which decides another; and labels."""
+    mean, label = pm.Normal("mean"), pm.Bernoulli("label", 0.3, shape=4)
+    pm.Normal("y", mean + label, 1.0, observed=X)
+    count = pm.Poisson("count", pt.exp(mean) + label[:2], shape=2)
+    pm.Binomial("part", n=count, p=0.5, shape=2)
+    seen = np.ma.masked_less([-1, 3], 0)
+    with pytest.warns(pm.exceptions.ImputationWarning):
+        pm.NegativeBinomial("seen", mu=pt.exp(mean), alpha=2.0, observed=seen)
+
+
+def counts_that_matter() -> None:
+    """The same, of which something depends on the first."""
+    missing_counts()
+    pm.Potential("more", -pm.modelcontext(None)["count"].sum())
+
+
+def test_what_nothing_depends_on_needs_no_values() -> None:
+    """Catches missing counts that are moved one by one, and draws that are not given the rest."""
+    whole, without = flat_of(missing_counts), flat_of(missing_counts_left_out)
+    summed, right = summed_out(whole), summed_out(without)
+    assert isinstance(summed, FlatModel)
+    assert isinstance(right, FlatModel)
+    np.testing.assert_allclose(values_of(summed)([0.4]), values_of(right)([0.4]), rtol=1e-12)
+    assert summed.summed is not None
+    assert "['count', 'part', 'seen_unobserved'] to one" in summed.summed.plan.route
+    draws = constrain(summed, np.full((4_000, 1), 0.4))
+    rate = np.exp(0.4) + draws["label"][:, :2]
+    of_count = draws["count"] - rate
+    of_part = draws["part"] - 0.5 * draws["count"]
+    of_seen = draws["seen_unobserved"] - np.exp(0.4)
+    for off in (of_count, of_part, of_count * (draws["label"][:, :2] - 0.5), of_seen):
+        assert np.all(np.abs(off.mean(axis=0)) < 5 * off.std(axis=0) / np.sqrt(len(off)))
+    assert np.all(draws["part"] <= draws["count"])
+    held = summed_out(flat_of(counts_that_matter))
+    assert isinstance(held, NotSummed)
+    assert held.reason == "the values of ['count'] have no end that is known"
+
+
 def test_gradients_past_impossible_values() -> None:
     """Catches a gradient that is NaN where a chain has moves of probability zero."""
     summed = summed_out(flat_of(vector))
