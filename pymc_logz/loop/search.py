@@ -37,6 +37,8 @@ N_TRIED = N_ROWS[0]
 """Rows of a blend in each round."""
 HEAVY = 3.0
 """Weight of a row, where the mean is one, from which on parts have too little density there."""
+GOOD = 0.5
+"""Effective share from which on no more parts are looked for."""
 FLOOR = 0.1
 """Share of the rows that is dealt out over all parts evenly, whatever their weights say: the
 variance is a ninth larger at most, and no part is lost because few rows of it were seen."""
@@ -192,6 +194,24 @@ class Search:
             heavy = np.minimum(heavy, np.quantile(heavy, 1 - TOLERANCE))
             own = max(own, log_mean(heavy))
         return float(np.exp(min(-own, 0.0)))
+
+    def needs(self, part: Part, n: int = 256) -> bool:
+        """Whether n rows of another part tell of a smaller effective fraction than is known.
+
+        They always do where that is small, and better parts are looked for. Else the other part is
+        asked for mass, or tails, that the known rows do not have.
+        """
+        shares = self.shares()
+        if (even := self.effective_fraction(shares)) < GOOD:
+            return True
+        seen = drawn([part], self.target, self.rng, np.array([n]))
+        with np.errstate(invalid="ignore"):
+            log_chance = seen.log_target - seen.log_parts[0]
+            log_chance = np.where(np.isnan(log_chance), -np.inf, log_chance)
+            seen = seen._replace(log_parts=seen.log_parts[:0])
+            log_weight = log_chance + self.log_weight_at(seen, shares)
+            log_even = log_mean(log_chance) - log_mean(log_weight)
+        return bool(log_even < np.log(0.95 * even))
 
     def log_weight_at(self, rows: Evaluated, shares: np.ndarray) -> np.ndarray:
         """Log weights that rows would have as draws of parts in these shares, shape (n,)."""
