@@ -113,7 +113,10 @@ def metropolis(
     rng: np.random.Generator,
     n_moves: int,
 ) -> np.ndarray:
-    """Rows (n, d) after so many moves to what is proposed, which is as likely the other way."""
+    """Rows (n, d) after so many moves to what is proposed, which is as likely the other way.
+
+    A move that no row accepts is the last one: others would bring as little.
+    """
     if not n_moves:
         return rows
     position, height = rows, density(rows)
@@ -122,6 +125,8 @@ def metropolis(
         value = density(moved)
         with np.errstate(invalid="ignore"):
             accepted = np.log(rng.random(len(rows))) < value - height
+        if not accepted.any():
+            break
         position = np.where(accepted[:, None], moved, position)
         height = np.where(accepted, value, height)
     return position
