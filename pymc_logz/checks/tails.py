@@ -5,7 +5,7 @@ import numpy as np
 from pymc_logz.models.beyond_draws import Densities, growing_tail
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.trees.doubts import Doubt
-from pymc_logz.weights import pareto_khat
+from pymc_logz.weights import NEGLIGIBLE, pareto_khat
 
 
 def tail_doubts(
@@ -16,6 +16,15 @@ def tail_doubts(
     ``densities`` are log prior and log likelihood of rows (n, d), here draws.
     """
     found = None
+    if flat.summed is not None:
+        share = flat.summed.share_at_limits(rows[:: -(-len(rows) // 256)], rng)
+        if share > NEGLIGIBLE:
+            reason = (
+                f"{share:.0%} of the posterior has discrete values near the last ones that were "
+                f"summed ({flat.summed.plan.route}), and may go on beyond; give them an end, or "
+                "move them (sum_out=False)"
+            )
+            return [Doubt("missed_mode", reason)]
     if not flat.calls_host:  # a black box need not cope with what is beyond draws
         found = growing_tail(densities, rows, flat.bends, rng, flat.continuous)
     if found is None:

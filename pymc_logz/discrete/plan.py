@@ -1,7 +1,7 @@
 """Which discrete variables can be summed out, and how: read off the graph of the density."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 
@@ -13,8 +13,11 @@ from pymc_logz.models.data_inputs import starting_point
 from pymc_logz.models.discrete import colours, columns_of, is_discrete
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.preparation import NotSummed
+from pymc_logz.models.prior import PriorDraws
 from pymc_logz.paths.geometric import most_values
 
+MOST_SUMMED = 1024
+"""Values of an entry that are summed one after the other."""
 Pair = tuple[int, int]
 Traced = tuple[tuple[int, ...], tuple[Pair, ...], tuple[Owners, ...]]
 """Entries that are followed, their pairs, and owners of all elements of all pieces."""
@@ -36,6 +39,8 @@ class SumPlan:
     """Places in ``alone`` of two that some element depends on, the smaller first, E in order."""
     ends: tuple[int, ...] = ()
     """Numbers of those that no piece depends on: they are drawn, given all the rest."""
+    limited: tuple[int, ...] = ()
+    """Numbers of those without an end, which are summed up to where the prior leaves off."""
 
     @cached_property
     def rounds(self) -> tuple[Round, ...]:
@@ -61,9 +66,13 @@ class SumPlan:
             (self.others, f"over all {len(self.points):,} combinations"),
             (self.ends, "to one, since nothing depends on them"),
         ]
-        return " and ".join(
+        words = " and ".join(
             f"{_names(self.whole, entries)} {how}" for entries, how in ways if entries
         )
+        if not self.limited:
+            return words
+        most = max(self.whole.sites[i].upper or 0 for i in self.limited)
+        return f"{words}; values of {_names(self.whole, self.limited)} up to {most:,}"
 
     @property
     def columns(self) -> tuple[np.ndarray, np.ndarray]:
@@ -130,13 +139,40 @@ def sum_plan(
     """
     entries = numbered(whole)
     ends = tuple(sorted(int(i) for var in without for i in entries[var].ravel()))
-    sites = [site for i, site in enumerate(whole.sites) if i not in ends]
-    endless = sorted({whole.owners[site.column] for site in sites if site.n_values is None})
-    if endless:
-        return NotSummed(f"the values of {endless} have no end that is known")
-    plans = [_plan(whole, pieces, largest, ends) for largest in (1, 2)]
+    endless = [i for i, one in enumerate(whole.sites) if one.n_values is None and i not in ends]
+    found = with_limits(whole, endless) if endless else whole
+    if found is None:
+        return NotSummed(
+            f"the values of {sorted(_names(whole, endless))} have no end that is known"
+        )
+    plans = [_plan(found, pieces, largest, ends) for largest in (1, 2)]
+    plans = [
+        replace(plan, limited=tuple(endless)) if isinstance(plan, SumPlan) else plan
+        for plan in plans
+    ]
     good = [plan for plan in plans if isinstance(plan, SumPlan)]
     return min(good, key=lambda plan: plan.cost) if good else plans[0]
+
+
+def with_limits(
+    whole: FlatModel, endless: Sequence[int], n_draws: int = 1024, least: int = 16
+) -> FlatModel | None:
+    """A model whose endless entries end twice as far out as draws of the prior go; None if far.
+
+    Draws of the posterior tell whether that is far enough, see `InPieces.share_at_limits`.
+    """
+    if not whole.continuous.size or any(whole.sites[i].lower is None for i in endless):
+        return None
+    draws = PriorDraws(whole.model)(np.random.default_rng(0), n_draws)
+    sites = list(whole.sites)
+    for i in endless:
+        column, lower, *_ = sites[i]
+        assert lower is not None
+        reached = float(draws[:, column].max()) - lower
+        if not 2 * reached < MOST_SUMMED:
+            return None
+        sites[i] = sites[i]._replace(upper=lower + max(least, int(2 * reached)))
+    return replace(whole, sites=tuple(sites))
 
 
 def independent_plan(whole: FlatModel, pieces: Sequence[object]) -> SumPlan | NotSummed:
@@ -197,7 +233,10 @@ def _traced_entries(
     narrow = {
         var: entries[var]
         for var in sorted(entries, key=lambda var: -entries[var].size)
-        if all(sites[i].is_narrow and i not in ends for i in entries[var].ravel())
+        if all(
+            (sites[i].n_values or np.inf) <= MOST_SUMMED and i not in ends
+            for i in entries[var].ravel()
+        )
     }
     if found := traced(narrow):
         return found

@@ -39,7 +39,7 @@ from pymc_logz.discrete.independence import NONE, data_that_decide
 from pymc_logz.discrete.plan import SumPlan, independent_plan, numbered, sum_plan
 from pymc_logz.graphs.functions import Kept, cheaply_compiled, wider
 from pymc_logz.graphs.host_calls import with_host_calls
-from pymc_logz.models.cache import kept_for
+from pymc_logz.models.cache import is_data, kept_for
 from pymc_logz.models.data_inputs import DataInputs, starting_point, with_data_inputs
 from pymc_logz.models.discrete import at_symbolic_row, is_discrete, joined, split_row
 from pymc_logz.models.flat import FlatModel, function_of_rows
@@ -263,6 +263,18 @@ class InPieces:
         of_point, _ = _eliminated(self.plan, self.at(row), NUMERIC, with_ratio=True)
         return float(logsumexp(of_point))
 
+    def share_at_limits(self, rows: np.ndarray, rng: np.random.Generator) -> float:
+        """Share of draws, given continuous rows (n, d), near where a sum without end was ended.
+
+        They have an entry in the upper quarter of the values that were summed.
+        """
+        sites = [self.plan.whole.sites[i] for i in self.plan.limited]
+        if not sites:
+            return 0.0
+        columns, lower, upper, _ = np.array(sites).T
+        values = self.filled(rows, rng)[:, columns.astype(int)]
+        return float(np.mean(np.any(4 * (upper - values) < upper - lower, axis=1)))
+
     def filled(self, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Rows (n, D) of the whole model: discrete variables drawn given continuous rows (n, d)."""
         plan, whole = self.plan, self.plan.whole
@@ -324,6 +336,8 @@ def _in_pieces(
         plan = plan_of(both)
         if isinstance(plan, NotSummed):
             return plan
+        if plan.limited:  # by draws of the prior
+            kept.bake_in(filter(is_data, ancestors(model.free_RVs)))
         start = starting_point(model)
         parts = split_row(row, given, start)
         sums = sums_of(parts, pieces, plan)

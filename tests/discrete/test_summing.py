@@ -1,6 +1,7 @@
 """Whole numbers that are summed out: what is independent, exact sums, and what is left alone."""
 
 import logging
+import re
 from collections.abc import Callable
 from functools import cache
 from itertools import product
@@ -236,8 +237,49 @@ def test_what_nothing_depends_on_needs_no_values() -> None:
         assert np.all(np.abs(off.mean(axis=0)) < 5 * off.std(axis=0) / np.sqrt(len(off)))
     assert np.all(draws["part"] <= draws["count"])
     held = summed_out(flat_of(counts_that_matter))
-    assert isinstance(held, NotSummed)
-    assert held.reason == "the values of ['count'] have no end that is known"
+    assert isinstance(held, FlatModel)
+    assert held.summed is not None
+    route = held.summed.plan.route
+    assert "['label', 'count'] two values at a time" in route
+    assert "['part', 'seen_unobserved'] to one" in route
+    assert "values of ['count'] up to" in route
+
+
+def counted_twice() -> pm.Model:
+    """Animals at two sites, of which each count sees some."""
+    with pm.Model() as model:
+        seen = pm.Beta("seen", 3, 3)
+        animals = pm.Poisson("animals", pm.Data("mean", 4.0), shape=2)
+        pm.Binomial("y", animals[:, None], seen, observed=[[2, 3], [1, 0]])
+    return model
+
+
+def test_counts_without_an_end_are_summed_to_where_the_prior_has_none() -> None:
+    """Catches a sum that ends too early, its end where the data of a prior are others, a doubt."""
+    model, y = counted_twice(), np.array([[2, 3], [1, 0]])
+    n, p = np.arange(200)[:, None, None], np.linspace(1e-6, 1 - 1e-6, 2001)[:, None, None, None]
+    for mean in (4.0, 9.0):
+        pm.set_data({"mean": mean}, model=model)
+        terms = stats.poisson.logpmf(n, mean) + stats.binom.logpmf(y, n, p).sum(-1, keepdims=True)
+        at_p = logsumexp(terms, axis=1).sum(axis=(1, 2)) + stats.beta.logpdf(p.ravel(), 3, 3)
+        exact = float(logsumexp(at_p) + np.log(p[1, 0, 0, 0] - p[0, 0, 0, 0]))
+        tree = lz.sample_hais(model=model, random_seed=1, progressbar=False)
+        models.assert_log_z(tree, exact, within=0.05)
+        route = tree["evidence"].attrs["summed_out"]
+        assert re.fullmatch(
+            r"\['animals'\] one value at a time; values of \['animals'\] up to \d+", route
+        )
+        assert int(route.split()[-1]) > 4 * mean
+
+
+def test_a_sum_that_ends_within_the_posterior_is_doubted() -> None:
+    """Catches values that no draw of the prior comes near, and the data ask for."""
+    with pm.Model() as model:
+        count = pm.Poisson("count", pt.exp(pm.Normal("log_mean", 0, 0.3)))
+        pm.Normal("y", count, 0.2, observed=40.0)
+    with pytest.warns(lz.EvidenceWarning, match="near the last ones that were summed"):
+        tree = lz.sample_hais(model=model, random_seed=1, progressbar=False)
+    assert tree["evidence"]["status"].item() == "missed_mode"
 
 
 def test_gradients_past_impossible_values() -> None:
@@ -340,7 +382,9 @@ def test_new_indices_are_followed_anew() -> None:
 
 LEFT = {
     "endless": (
-        lambda: pm.Normal("y", pm.Normal("a") + pm.Poisson("k", 3), 1, observed=1.0),
+        lambda: pm.Normal(
+            "y", pm.Normal("a") + pm.NegativeBinomial("k", 300, 0.2), 1, observed=1.0
+        ),
         "end",
     ),
     "too_many": (

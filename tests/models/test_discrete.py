@@ -172,7 +172,7 @@ def test_a_fitted_reference_is_refused() -> None:
     """Catches a fit by normals to labels."""
     for reference in ("learned", "laplace"):
         with pytest.raises(ValueError, match=r"fit by continuous densities, but \['count'"):
-            lz.sample_hais(model=mixed(), reference=reference, progressbar=False)
+            lz.sample_hais(model=mixed(), reference=reference, sum_out=False, progressbar=False)
 
 
 def test_a_missing_count_changes_nothing() -> None:
