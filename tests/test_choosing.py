@@ -53,6 +53,7 @@ def test_an_energy_of_bits_is_annealed() -> None:
         lz.evidence(torus, energies.beta_bernoulli().model)
 
 
+@pytest.mark.usefixtures("no_look_from_prior")
 def test_a_posterior_with_its_model_is_bridged(
     energy: energies.Energy, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -197,6 +198,7 @@ def test_simulator_with_a_likelihood_is_checked_by_it() -> None:
     assert list(alone["evidence"]["estimator"].values) == ["manifold_bridge"]
 
 
+@pytest.mark.usefixtures("no_look_from_prior")
 def test_a_second_opinion_knows_of_a_restricted_prior() -> None:
     """Would catch a right log Z that is accused by one under the prior that is not restricted."""
     with pm.Model() as model:
@@ -215,6 +217,7 @@ def test_a_second_opinion_knows_of_a_restricted_prior() -> None:
         lz.evidence(found, model, random_seed=1)
 
 
+@pytest.mark.usefixtures("no_look_from_prior")
 def test_a_tempered_run_without_its_evidence_has_it_again() -> None:
     """Would catch levels that are there and not used, and RTS of swaps."""
     small = {"draws": 40, "walkers": 16, "betas": [0.0, 0.3, 1.0], **SETTINGS}
@@ -234,8 +237,22 @@ def test_draws_of_other_data_are_refused(annealed: xr.DataTree, energy: energies
         lz.evidence(tree, energy.model)
 
 
-def test_a_second_estimate_shares_doubts_about_the_target() -> None:
-    """Catches a number for an infinite Z that is clean because it is the second one."""
+@pytest.mark.parametrize("status", second_opinion.OF_TARGET)
+def test_a_second_estimate_shares_doubts_about_the_target(
+    annealed: xr.DataTree, energy: energies.Energy, status: str
+) -> None:
+    """Catches a number that is clean because it is the second one."""
+    tree = annealed.copy(deep=True)
+    group = tree["evidence"].to_dataset().isel(estimator=[0])
+    group["status"] = ("estimator", [status])
+    tree["evidence"] = xr.DataTree(group.assign_attrs(doubts="as it was"))
+    found = lz.evidence(tree, energy.model, random_seed=1)["evidence"].to_dataset()
+    assert list(found["estimator"].values) == ["hais", "importance"]
+    assert list(found["status"].values) == [status, status]
+
+
+@pytest.mark.slow
+def test_neither_estimate_of_an_infinite_z_is_clean() -> None:
     with pm.Model() as model:
         scale = pm.HalfNormal("scale", 1)
         pm.Normal("y", 0, scale, observed=np.zeros(3))
@@ -244,12 +261,14 @@ def test_a_second_estimate_shares_doubts_about_the_target() -> None:
     assert "ok" not in group["status"].values
 
 
+@pytest.mark.usefixtures("no_look_from_prior")
 def test_a_point_null_is_exact_and_can_be_compared() -> None:
     """Would catch a null hypothesis that is refused, or a bad model that costs the others."""
     with pm.Model() as any_coin:
         pm.Binomial("y", 100, pm.Beta("p", 1, 1), observed=60)
     null = pm.do(any_coin, {"p": 0.5})
-    trees = lz.evidence_of_models({"any": any_coin, "null": null}, random_seed=1, progressbar=False)
+    short = {"draws": 1000, "betas": 40, "reference": "prior", **SETTINGS}
+    trees = lz.evidence_of_models({"any": any_coin, "null": null}, **short)
     found = trees["null"]["evidence"].to_dataset().isel(estimator=0)
     assert (found["estimator"].item(), found["status"].item()) == ("exact", "ok")
     assert float(found["mcse"]) == 0.0

@@ -21,6 +21,7 @@ from pymc_logz.trees import kinds
 from pymc_logz.trees.layout import make_tree
 
 pytestmark = [
+    pytest.mark.usefixtures("no_look_in_this_file"),
     pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS"),
     pytest.mark.filterwarnings("ignore:The number of samples is too small"),
     pytest.mark.filterwarnings("ignore::pymc_logz.EvidenceWarning"),

@@ -33,13 +33,20 @@ def built(name: str) -> tuple[Generated, pm.Model]:
     return case, case.build()
 
 
+@cache
+def called(name: str, seed: int) -> Outcome:
+    """What the default call makes of a case."""
+    return tried(*built(name), "sample_hais", seed, limit=60)
+
+
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", SAMPLE)
-def test_default_call_of_a_sample(name: str) -> None:
+def test_default_call_of_a_sample(name: str, seed: int) -> None:
     """Would catch a wrong number with a clean status on a model that is not of the catalogue."""
-    case, model = built(name)
-    found = [tried(case, model, "sample_hais", seed, limit=60) for seed in (1, 2)]
-    assert [one for one in found if one.is_wrong or one.status.startswith("crashed")] == []
-    assert any(np.isfinite(one.log_z) for one in found)
+    found = called(name, seed)
+    assert not found.is_wrong
+    assert not found.status.startswith("crashed")
+    assert np.isfinite(found.log_z)
 
 
 ONE = Outcome("squares", 1, 2, "evidence", 3, -1.0, 0.1, "ok", -1.1, 1e-9, 0.5, {})
@@ -100,6 +107,6 @@ def test_the_table_of_checks_counts() -> None:
 
 def test_checks_of_a_call_are_seen() -> None:
     """Would catch checks that moved to where they are no longer counted."""
-    found = tried(*built("gamma_poisson"), "sample_hais", 1, limit=60)
+    found = called("gamma_poisson", 1)
     assert found.checks["tail_doubts"][:2] == [1, 0]
     assert found.checks["exceeds"][0] >= 1

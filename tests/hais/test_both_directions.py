@@ -23,7 +23,10 @@ from pymc_logz.references.reference import ASKED_FOR
 from pymc_logz.seeds import Generators
 
 mpl.use("Agg")
-pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS"),
+    pytest.mark.usefixtures("no_look_in_this_file"),
+]
 METHODS = ("hais", "hais_reverse", "bar")
 
 

@@ -49,10 +49,16 @@ CALLS: dict[str, Callable[..., xr.DataTree]] = {
 }
 
 
+@cache
+def run_of(call: str, seed: int) -> xr.DataTree:
+    """The tree that a call makes: not to be changed."""
+    return CALLS[call](random_seed=seed, progressbar=False)
+
+
 @pytest.mark.parametrize("call", CALLS)
 def test_log_z_and_draws_are_exact(call: str, tmp_path: Path) -> None:
     """Catches a value that is left out, draws of another law, and a tree that cannot be kept."""
-    tree = CALLS[call](random_seed=1, progressbar=False)
+    tree = run_of(call, 1)
     log_z, of_kind = exact()
     found = tree["evidence"]
     assert found["estimator"].values.tolist() == ["exact"]
@@ -69,7 +75,7 @@ def test_log_z_and_draws_are_exact(call: str, tmp_path: Path) -> None:
 
 def test_draws_follow_the_seed_and_log_z_does_not() -> None:
     """Catches draws that are the same whatever the seed."""
-    one, other = (CALLS["hais"](random_seed=seed, progressbar=False) for seed in (1, 2))
+    one, other = (run_of("hais", seed) for seed in (1, 2))
     assert not one["posterior"].equals(other["posterior"])
     xr.testing.assert_identical(one["evidence"]["log_z"], other["evidence"]["log_z"])
 

@@ -76,6 +76,7 @@ def test_no_model_at_all() -> None:
         lz.sample_hais(progressbar=False)
 
 
+@pytest.mark.usefixtures("no_look_from_prior")
 def test_model_from_the_context(small: xr.DataTree) -> None:
     """Would catch `model=None` that does not take the model of the with statement."""
     with models.normal_normal():
@@ -93,6 +94,7 @@ def test_progress_bar_and_default_cores() -> None:
 
 
 @pytest.mark.parametrize("betas", [7, np.array([0.0, 0.1, 0.5, 1.0])], ids=["int", "array"])
+@pytest.mark.usefixtures("no_look_from_prior")
 def test_given_ladder_is_taken_as_it_is(betas: Any) -> None:
     """Would catch a ladder that the pilot changes."""
     tree = models.quick(models.normal_normal(), draws=64, betas=betas)
@@ -117,6 +119,7 @@ def test_fixed_kernel_and_ladder_need_no_pilot(monkeypatch: pytest.MonkeyPatch) 
         models.quick(models.normal_normal(), draws=32, kernel=FIXED)
 
 
+@pytest.mark.usefixtures("no_look_from_prior")
 def test_paper_settings_with_adaptive_ladder_are_kept() -> None:
     """Would catch a pilot that overwrites the step size or the scale of the user's kernel."""
     tree = models.quick(models.normal_normal(), kernel=FIXED)
@@ -125,6 +128,7 @@ def test_paper_settings_with_adaptive_ladder_are_kept() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:the model has potentials")
+@pytest.mark.usefixtures("no_look_from_prior")
 def test_scale_per_dimension_with_adaptive_ladder() -> None:
     """Would catch a scale for each dimension that only works without a pilot."""
     kernel = lz.kernels.Hamiltonian(scale=(1.0, 0.5))
@@ -141,13 +145,16 @@ def timeless(tree: xr.DataTree) -> xr.DataTree:
 
 
 @pytest.mark.filterwarnings("ignore:hais has status")  # its number is not what is looked at
+@pytest.mark.usefixtures("no_look_from_prior")
 def test_cores_do_not_change_a_bit() -> None:
     """Would catch a random stream or a buffer that chains share: adaptive run, 1 and 2 threads."""
     model = models.dependent_bounds()
-    runs = [models.quick(model, draws=200, chains=3, cores=n, kernel=FIXED) for n in (1, 2)]
+    settings = {"draws": 200, "chains": 3, "kernel": FIXED, "reference": "prior"}
+    runs = [models.quick(model, cores=n, **settings) for n in (1, 2)]
     xr.testing.assert_identical(timeless(runs[0]), timeless(runs[1]))
 
 
+@pytest.mark.usefixtures("no_look_from_prior")
 def test_seeds(small: xr.DataTree) -> None:
     """Would catch a seed that is ignored, or randomness that does not come from it."""
     model = models.normal_normal()
@@ -161,6 +168,7 @@ def test_seeds(small: xr.DataTree) -> None:
     xr.testing.assert_identical(timeless(first), timeless(second))
 
 
+@pytest.mark.usefixtures("no_look_from_prior")
 def test_chains_do_not_see_each_other(small: xr.DataTree) -> None:
     """Would catch chain i's numbers that depend on how many chains there are."""
     alone = models.quick(models.normal_normal(), **SMALL, chains=1)
@@ -182,6 +190,7 @@ def test_chains_do_not_see_each_other(small: xr.DataTree) -> None:
         pytest.param("NUMBA", "numba", marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.usefixtures("no_look_from_prior")
 def test_backends_make_the_same_chain(mode: str, linker: str, small: xr.DataTree) -> None:
     """Would catch a backend that computes something else, or draws its own noise."""
     pytest.importorskip("jax")
@@ -194,6 +203,7 @@ def test_backends_make_the_same_chain(mode: str, linker: str, small: xr.DataTree
         )
 
 
+@pytest.mark.usefixtures("no_look_from_prior")
 def test_adding_a_constant_adds_it_to_log_z(small: xr.DataTree) -> None:
     """Would catch a log Z that is not that of the target: a potential of 5 adds exactly 5."""
     with pytest.warns(lz.EvidenceWarning, match="offset"):
@@ -307,6 +317,7 @@ def test_warnings_point_to_the_caller() -> None:
     assert places == {kind: {__file__} for kind in places}
 
 
+@pytest.mark.usefixtures("no_look_from_prior")
 def test_settings_are_recorded(small: xr.DataTree) -> None:
     """Would catch a result that does not say how it was made."""
     settings = json.loads(small.attrs["settings"])

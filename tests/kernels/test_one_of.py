@@ -102,6 +102,7 @@ def test_invariance_in_a_composition(rng: np.random.Generator) -> None:
     check_mixed(kernel, 1.0, rng)
 
 
+@pytest.mark.usefixtures("no_look_from_prior")
 def test_scales_of_its_own_stay_within_its_variables() -> None:
     """Catches scales of a kernel's own that move whole numbers, or variables of another part."""
     with pm.Model() as model:

@@ -94,6 +94,7 @@ def test_whole_numbers_need_sites() -> None:
         models.quick(model, kernel=Compose({"n": Homeless()}))
 
 
+@pytest.mark.usefixtures("no_look_from_prior")
 def test_protocol_needs_no_inheritance() -> None:
     """Catches a list of classes where the protocol is meant, and records that need a dataclass."""
     kernel: Kernel = HeavyWalk()

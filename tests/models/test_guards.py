@@ -16,13 +16,16 @@ from support import pymc_models as models
 import pymc_logz as lz
 from pymc_logz.models.flat import flatten_model
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:PyTensor could not link to a BLAS",
-    "ignore:Calling a RandomVariable without an explicit rng:DeprecationWarning",
-    "ignore:RandomVariable Ops will stop hiding the rng:DeprecationWarning",
-    "ignore:Input has data type int64:FutureWarning",
-    "ignore:total_size not provided:UserWarning",
-)
+pytestmark = [
+    pytest.mark.filterwarnings(
+        "ignore:PyTensor could not link to a BLAS",
+        "ignore:Calling a RandomVariable without an explicit rng:DeprecationWarning",
+        "ignore:RandomVariable Ops will stop hiding the rng:DeprecationWarning",
+        "ignore:Input has data type int64:FutureWarning",
+        "ignore:total_size not provided:UserWarning",
+    ),
+    pytest.mark.usefixtures("no_look_in_this_file"),
+]
 # no pilot and no JAX: cheap wherever JAX cannot be used
 SMALL = {
     "betas": 20,
@@ -134,7 +137,8 @@ def test_an_angle_has_one_turn() -> None:
         pm.VonMises("y", turned - 1, 4, observed=data)
     with pytest.raises(ValueError, match="is not the model's"):
         lz.bridge_sampling(drawn, other, progressbar=False)
-    assert lz.sample_tempered(model=model, draws=100, progressbar=False)["evidence"].attrs
+    small = {"draws": 100, "walkers": 16, "betas": 4, "chains": 2, "random_seed": 1}
+    assert lz.sample_tempered(model=model, progressbar=False, **small)["evidence"].attrs
 
 
 def test_an_angle_beside_initial_values() -> None:

@@ -22,6 +22,8 @@ from pymc_logz.posterior import bridging as module
 from pymc_logz.trees.doubts import disagreements
 from pymc_logz.trees.posterior import PosteriorRows, posterior_rows
 
+pytestmark = pytest.mark.usefixtures("no_look_in_this_file")
+
 student_location = cache(energies.student_location)
 ENERGIES: dict[str, Callable[[], Energy]] = {
     "poisson_gamma": energies.poisson_gamma,
@@ -138,7 +140,6 @@ def test_intervals_of_bridges_cover(name: str, method: str) -> None:
     check_coverage(covered)
 
 
-@pytest.mark.usefixtures("no_look_from_prior")
 def test_warping_takes_skewness_out() -> None:
     """Would catch a mirror in the wrong place: warp-III must bring more overlap, same log Z."""
     energy = energies.poisson_gamma()
@@ -335,7 +336,6 @@ def test_estimates_that_disagree_are_told() -> None:
         assert against(log_z, 2.0, "degenerate", np.nan) == n
 
 
-@pytest.mark.usefixtures("no_look_from_prior")
 def test_potentials_count_and_a_constant_shifts_log_z() -> None:
     """Would catch a potential left out of the target."""
     rng = make_rng("potential")
@@ -348,7 +348,6 @@ def test_potentials_count_and_a_constant_shifts_log_z() -> None:
     assert models.log_z_of(shifted)[0] == pytest.approx(models.log_z_of(plain)[0] + 70, abs=1e-6)
 
 
-@pytest.mark.usefixtures("no_look_from_prior")
 def test_prior_that_a_transform_restricts_is_renormalised() -> None:
     """Would catch another convention than that of annealing: low by log 2 here."""
     with pm.Model() as model:
@@ -367,7 +366,6 @@ def test_prior_that_a_transform_restricts_is_renormalised() -> None:
     assert abs(log_z - exact) < 4 * mcse < 0.1
 
 
-@pytest.mark.usefixtures("no_look_from_prior")
 def test_names_of_any_kind() -> None:
     """Would catch names that PyTensor takes for dtypes, as those of Bambi's group effects."""
     with pm.Model() as model:

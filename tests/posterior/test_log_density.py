@@ -11,7 +11,10 @@ from support.checks import make_rng
 
 import pymc_logz as lz
 
-pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS"),
+    pytest.mark.usefixtures("no_look_in_this_file"),
+]
 FILTERS = np.array([[1.0, 0.4], [-0.3, 0.8]])
 
 

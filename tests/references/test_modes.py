@@ -110,15 +110,20 @@ def test_second_derivatives() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_no_arm_of_many_is_lost() -> None:
+@pytest.mark.parametrize(
+    "case_seed",
+    [
+        pytest.param(44, id="four"),
+        pytest.param(254154603, id="sixteen", marks=pytest.mark.slow),
+    ],
+)
+def test_no_arm_of_many_is_lost(case_seed: int) -> None:
     """Catches `ok` on a part of sixteen modes: of eight runs seven were 0.1 to 1 nats too low."""
-    case = generate("banana", 254154603)
-    model = case.build()
-    found = [tried(case, model, "sample_hais", seed, limit=180) for seed in (3,)]
-    assert [one for one in found if one.is_wrong] == []
-    numbers = [one for one in found if np.isfinite(one.log_z)]
-    assert numbers
-    assert max(one.off for one in numbers) < 0.2
+    case = generate("banana", case_seed)
+    found = tried(case, case.build(), "sample_hais", 3, limit=180)
+    assert not found.is_wrong
+    assert np.isfinite(found.log_z)
+    assert found.off < 0.2
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

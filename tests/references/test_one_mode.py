@@ -60,8 +60,9 @@ def two_modes() -> pm.Model:
 @pytest.mark.filterwarnings("ignore:the model has potentials")
 def test_other_conditional_modes_are_seen() -> None:
     """Catches a reference that has one of two modes: the run from it would miss half of Z."""
+    model = two_modes()
     for seed in range(3):
-        assert not nested.has_one_mode(begun(two_modes(), seed), np.random.default_rng(seed))
+        assert not nested.has_one_mode(begun(model, seed), np.random.default_rng(seed))
 
 
 def test_modes_close_together_under_a_vague_prior_are_seen() -> None:

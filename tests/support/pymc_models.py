@@ -221,7 +221,11 @@ def uncentred_hierarchy(n_groups: int = 5) -> "Energy":
     scales = {"mu_scale": 2.0, "tau_scale": 1.0}
     centred = lz.energies.hierarchical_normal(n_groups=n_groups, **scales)
     y = centred.model.rvs_to_values[centred.model["y"]].data
-    sigma = centred.model["y"].owner.op.dist_params(centred.model["y"].owner)[1].eval()
+    sigma = (
+        centred.model["y"]
+        .owner.op.dist_params(centred.model["y"].owner)[1]
+        .eval(mode="FAST_COMPILE")
+    )
     with pm.Model() as model:
         mu = pm.Normal("mu", np.float64(0), np.float64(scales["mu_scale"]))
         tau = pm.HalfNormal("tau", np.float64(scales["tau_scale"]))

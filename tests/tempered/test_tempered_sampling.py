@@ -127,7 +127,7 @@ def test_posterior_of_the_ridge(ridge_run: xr.DataTree) -> None:
 def test_modes_have_their_weights(exchange: str) -> None:
     """Would catch walkers that stay in the mode where they began."""
     energy = skewed_bimodal()
-    tree = run(energy.model, exchange=exchange, chains=4, cores=2)
+    tree = run(energy.model, exchange=exchange, cores=2)
     log_z, error, status = models.log_z_of(tree)
     assert status == "ok"
     assert abs(log_z - energy.log_z) < 4 * error
@@ -204,7 +204,7 @@ def test_wrong_arguments(wrong: dict[str, Any], error: type[Exception], parts: l
 def test_number_of_levels_and_prior_can_be_given() -> None:
     """Would catch a number of levels, or a prior, that is not the one asked for."""
     prior = np.array([1.0, 2.0, 2.0, 4.0, 6.0])
-    tree = small_run(betas=5, level_prior=prior, draws=800, walkers=64)
+    tree = small_run(betas=5, level_prior=prior, draws=800, walkers=64, reference="prior")
     levels = tree["tempering"].to_dataset()
     assert levels.sizes["stage"] == 5
     beta = levels["beta"].to_numpy()

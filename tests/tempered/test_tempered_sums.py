@@ -15,7 +15,10 @@ from pymc_logz.kernels import IntegerWalk
 from pymc_logz.runners.arrays import leaves
 from pymc_logz.tempered.chains import TemperJob
 
-pytestmark = pytest.mark.filterwarnings("ignore::pymc_logz.errors.EvidenceWarning")  # short runs
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pymc_logz.errors.EvidenceWarning"),  # short runs
+    pytest.mark.usefixtures("no_look_in_this_file"),
+]
 BETAS = np.array([0.0, 0.3, 1.0])
 counted = cache(thinned_poisson)
 BOTH = ("log_z", "mcse", "log_z_bias", "log_z_covariance", "visit_share", "occupancy")

@@ -30,7 +30,10 @@ STEPS = {
     kinds.POSTERIOR: lambda: PartialMomentumHMC(),
 }
 SMALL_STEP = {name: value for name, value in SMALL.items() if name != "tune"} | {"pilot_tune": 8}
-pytestmark = pytest.mark.filterwarnings("ignore::pymc_logz.EvidenceWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pymc_logz.EvidenceWarning"),
+    pytest.mark.usefixtures("no_look_in_this_file"),
+]
 
 
 student = cache(energies.student_location)

@@ -12,7 +12,10 @@ from support import pymc_models as models
 from pymc_logz.kernels import Hamiltonian
 from pymc_logz.trees.layout import versions_of
 
-pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS"),
+    pytest.mark.usefixtures("no_look_in_this_file"),
+]
 GROUPS = {
     "posterior",
     "sample_stats",

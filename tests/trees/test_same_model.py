@@ -12,6 +12,8 @@ from scipy import stats
 
 import pymc_logz as lz
 
+pytestmark = pytest.mark.usefixtures("no_look_in_this_file")
+
 SETTINGS = {"random_seed": 1, "progressbar": False, "cores": 1, "chains": 2}
 
 
@@ -23,9 +25,11 @@ def of_potential(y: float, constant: float = 0.0) -> pm.Model:
     return model
 
 
+FROM_PRIOR = {"reference": "prior", **SETTINGS}
+WALKERS = {"draws": 60, "walkers": 16, "betas": 4, **FROM_PRIOR}
 RUNS = {
-    "hais": lambda model: lz.sample_hais(model=model, **SETTINGS),
-    "rts": lambda model: lz.sample_tempered(60, model=model, walkers=16, betas=4, **SETTINGS),
+    "hais": lambda model: lz.sample_hais(300, model=model, betas=60, **FROM_PRIOR),
+    "rts": lambda model: lz.sample_tempered(model=model, **WALKERS),
     "importance": lambda model: lz.importance_sampling(stats.norm(0.8, 1.2), model, random_seed=1),
 }
 
@@ -58,7 +62,7 @@ def test_sums_of_a_run_of_another_prior_are_refused() -> None:
             pm.Normal("y", pm.Normal("lp", 0, width), 1, observed=[1.0, 2.0, 0.5])
         return model
 
-    tree = lz.sample_tempered(60, model=of_width(2.0), walkers=16, betas=4, keep="sums", **SETTINGS)
+    tree = lz.sample_tempered(model=of_width(2.0), keep="sums", **WALKERS)
     assert "posterior" not in tree.children
     assert lz.evidence(tree, of_width(2.0), random_seed=1)["evidence"]["status"][0] == "ok"
     for call in (lz.evidence, lambda *of: lz.log_density(*of, np.array([0.8]))):

@@ -15,6 +15,8 @@ from support.checks import check_coverage, make_rng
 import pymc_logz as lz
 from pymc_logz.estimators import reweighted_log_z
 
+pytestmark = pytest.mark.usefixtures("no_look_in_this_file")
+
 Y = np.array([0.9, 1.4, 0.2, 1.1])
 WIDTHS = np.array([0.3, 1.0, 3.0, 30.0])
 
