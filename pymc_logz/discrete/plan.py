@@ -4,20 +4,22 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
+from typing import Any
 
 import numpy as np
+import pymc as pm
+from pytensor.graph.traversal import ancestors
 
 from pymc_logz.discrete.elimination import Round, rounds_for
 from pymc_logz.discrete.independence import SEVERAL, Owners, Tracer
+from pymc_logz.models.cache import is_data, kept_for
 from pymc_logz.models.data_inputs import starting_point
 from pymc_logz.models.discrete import colours, columns_of, is_discrete
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.preparation import NotSummed
 from pymc_logz.models.prior import PriorDraws
-from pymc_logz.paths.geometric import most_values
+from pymc_logz.paths.geometric import WIDE, most_values
 
-MOST_SUMMED = 1024
-"""Values of an entry that are summed one after the other."""
 Pair = tuple[int, int]
 Traced = tuple[tuple[int, ...], tuple[Pair, ...], tuple[Owners, ...]]
 """Entries that are followed, their pairs, and owners of all elements of all pieces."""
@@ -130,32 +132,53 @@ class SumPlan:
         return np.arange(k)[:, None] + np.array([site.lower or 0 for site in sites])
 
 
+def ends_of(model: pm.Model) -> list[Any]:
+    """Discrete variables that nothing else depends on, as counts that are missing.
+
+    Whatever all the rest is, their priors add up to one.
+    """
+    terms = [*model.free_RVs, *model.observed_RVs, *model.potentials]
+    graphs = model.logp(vars=terms, sum=False)
+    needs = {one: set(ancestors([graph])) for one, graph in zip(terms, graphs, strict=True)}
+    discrete, ends = list(filter(is_discrete, model.free_RVs)), list[Any]()
+
+    def is_end(rv: Any) -> bool:
+        value = model.rvs_to_values[rv]
+        return rv in needs and sum(value in of for of in needs.values()) == 1
+
+    while (end := next(filter(is_end, discrete), None)) is not None:
+        ends.append(end)
+        del needs[end]
+    return ends
+
+
 def sum_plan(
-    whole: FlatModel, pieces: Sequence[object], without: Collection[object] = ()
+    whole: FlatModel,
+    pieces: Sequence[object],
+    without: Collection[object] = (),
+    most: int = 1024,
 ) -> SumPlan | NotSummed:
     """Which entries are independent, or depend on each other in pairs; the cheaper of the two.
 
-    No piece depends on value variables ``without`` which the density is complete.
+    No piece depends on value variables ``without`` which the density is complete. Entries with more
+    than ``most`` are not summed by themselves.
     """
     entries = numbered(whole)
     ends = tuple(sorted(int(i) for var in without for i in entries[var].ravel()))
     endless = [i for i, one in enumerate(whole.sites) if one.n_values is None and i not in ends]
-    found = with_limits(whole, endless) if endless else whole
+    found = with_limits(whole, endless, most) if endless else whole
     if found is None:
         return NotSummed(
             f"the values of {sorted(_names(whole, endless))} have no end that is known"
         )
-    plans = [_plan(found, pieces, largest, ends) for largest in (1, 2)]
-    plans = [
-        replace(plan, limited=tuple(endless)) if isinstance(plan, SumPlan) else plan
-        for plan in plans
-    ]
+    traced = (_traced_entries(found, pieces, largest, most, ends) for largest in (1, 2))
+    plans = [_plan(found, one, ends, tuple(endless)) for one in traced]
     good = [plan for plan in plans if isinstance(plan, SumPlan)]
     return min(good, key=lambda plan: plan.cost) if good else plans[0]
 
 
 def with_limits(
-    whole: FlatModel, endless: Sequence[int], n_draws: int = 1024, least: int = 16
+    whole: FlatModel, endless: Sequence[int], most: int, n_draws: int = 1024, least: int = 16
 ) -> FlatModel | None:
     """A model whose endless entries end twice as far out as draws of the prior go; None if far.
 
@@ -163,13 +186,14 @@ def with_limits(
     """
     if not whole.continuous.size or any(whole.sites[i].lower is None for i in endless):
         return None
+    kept_for(whole.model).bake_in(filter(is_data, ancestors(whole.model.free_RVs)))
     draws = PriorDraws(whole.model)(np.random.default_rng(0), n_draws)
     sites = list(whole.sites)
     for i in endless:
         column, lower, *_ = sites[i]
         assert lower is not None
         reached = float(draws[:, column].max()) - lower
-        if not 2 * reached < MOST_SUMMED:
+        if not 2 * reached < most:
             return None
         sites[i] = sites[i]._replace(upper=lower + max(least, int(2 * reached)))
     return replace(whole, sites=tuple(sites))
@@ -177,18 +201,17 @@ def with_limits(
 
 def independent_plan(whole: FlatModel, pieces: Sequence[object]) -> SumPlan | NotSummed:
     """A plan of entries of which each piece has one at most, if several; the others are given."""
-    alone, _, owners = _traced_entries(whole, pieces, 1)
+    alone, _, owners = _traced_entries(whole, pieces, 1, WIDE)
     if len(alone) < 2:
         return NotSummed("no two of its values are independent given all the rest")
     return SumPlan(whole, alone, np.zeros((1, 0), dtype=int), owners)
 
 
 def _plan(
-    whole: FlatModel, pieces: Sequence[object], largest: int, ends: tuple[int, ...]
+    whole: FlatModel, traced: Traced, ends: tuple[int, ...], limited: tuple[int, ...]
 ) -> SumPlan | NotSummed:
-    """The plan where pieces may depend on so many entries at most that are not summed together."""
-    sites = whole.sites
-    alone, pairs, owners = _traced_entries(whole, pieces, largest, ends)
+    """The plan where entries that are not traced, nor ends, are summed together."""
+    sites, (alone, pairs, owners) = whole.sites, traced
     others = [i for i in range(len(sites)) if i not in (*alone, *ends)]
     n_points = int(np.prod([float(sites[i].n_values or 1) for i in others]))
     if n_points > 4096:
@@ -198,7 +221,7 @@ def _plan(
         )
     ranges = [range(sites[i].lower or 0, (sites[i].upper or 0) + 1) for i in others]
     points = np.array(list(product(*ranges)), dtype=int).reshape(n_points, len(others))
-    plan = SumPlan(whole, alone, points, owners, pairs, ends)
+    plan = SumPlan(whole, alone, points, owners, pairs, ends, limited)
     if plan.cost > 2**18:
         return NotSummed(f"a sum has {plan.cost:,} terms for each point")
     return plan
@@ -210,7 +233,11 @@ def _names(whole: FlatModel, entries: Iterable[int]) -> list[str]:
 
 
 def _traced_entries(
-    whole: FlatModel, pieces: Sequence[object], largest: int, ends: Collection[int] = ()
+    whole: FlatModel,
+    pieces: Sequence[object],
+    largest: int,
+    most: int,
+    ends: Collection[int] = (),
 ) -> Traced:
     """Entries of which each piece has so many at most, and some piece has one."""
     sites, start = whole.sites, starting_point(whole.model)
@@ -234,8 +261,7 @@ def _traced_entries(
         var: entries[var]
         for var in sorted(entries, key=lambda var: -entries[var].size)
         if all(
-            (sites[i].n_values or np.inf) <= MOST_SUMMED and i not in ends
-            for i in entries[var].ravel()
+            (sites[i].n_values or np.inf) <= most and i not in ends for i in entries[var].ravel()
         )
     }
     if found := traced(narrow):

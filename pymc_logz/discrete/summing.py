@@ -27,7 +27,6 @@ import pymc as pm
 import pytensor.tensor as pt
 from pymc.logprob.utils import replace_rvs_by_values
 from pytensor.graph.replace import clone_replace, vectorize_graph
-from pytensor.graph.traversal import ancestors
 from pytensor.raise_op import CheckAndRaise
 from pytensor.scalar import Add, Mul, Neg, Sub
 from pytensor.tensor.elemwise import Elemwise
@@ -36,10 +35,10 @@ from scipy.special import logsumexp, softmax
 
 from pymc_logz.discrete.elimination import LOWEST, NUMERIC, SYMBOLIC, Ops, drawn_back, eliminated
 from pymc_logz.discrete.independence import NONE, data_that_decide
-from pymc_logz.discrete.plan import SumPlan, independent_plan, numbered, sum_plan
+from pymc_logz.discrete.plan import SumPlan, ends_of, independent_plan, numbered, sum_plan
 from pymc_logz.graphs.functions import Kept, cheaply_compiled, wider
 from pymc_logz.graphs.host_calls import with_host_calls
-from pymc_logz.models.cache import is_data, kept_for
+from pymc_logz.models.cache import kept_for
 from pymc_logz.models.data_inputs import DataInputs, starting_point, with_data_inputs
 from pymc_logz.models.discrete import at_symbolic_row, is_discrete, joined, split_row
 from pymc_logz.models.flat import FlatModel, function_of_rows
@@ -64,23 +63,6 @@ class Owned(NamedTuple):
 
 Sums = tuple[Owned, Owned]
 """Of the log prior, and of the log likelihood with potentials."""
-
-
-def ends_of(model: pm.Model) -> list[Any]:
-    """Discrete variables that nothing else depends on, as counts that are missing.
-
-    Whatever all the rest is, their priors add up to one.
-    """
-    terms = [*model.free_RVs, *model.observed_RVs, *model.potentials]
-    graphs = model.logp(vars=terms, sum=False)
-    needs = {one: set(ancestors([graph])) for one, graph in zip(terms, graphs, strict=True)}
-    ends: list[Any] = []
-    for rv in model.free_RVs * len(model.free_RVs):  # of a chain the last is found first
-        value = model.rvs_to_values[rv]
-        if rv in needs and is_discrete(rv) and sum(value in of for of in needs.values()) == 1:
-            ends.append(rv)
-            del needs[rv]
-    return ends
 
 
 def pieces_of(model: pm.Model, without: Sequence[Any] = ()) -> Pieces:
@@ -336,8 +318,6 @@ def _in_pieces(
         plan = plan_of(both)
         if isinstance(plan, NotSummed):
             return plan
-        if plan.limited:  # by draws of the prior
-            kept.bake_in(filter(is_data, ancestors(model.free_RVs)))
         start = starting_point(model)
         parts = split_row(row, given, start)
         sums = sums_of(parts, pieces, plan)

@@ -97,6 +97,8 @@ def numpy_mode(compiled: Compile | None = None) -> Mode:
     """Mode that compiles nothing at all, or, by ``compiled``, only what a model computes."""
     # the second is there once labelled arrays are imported, and must not be asked for before
     without = [name for name in INLINING if name in optdb and compiled is not None]
+    # makes fourth powers a function that PyTensor's interpreter calls for each number
+    without.append("local_pow_to_nested_squaring")
     return Mode(NumpyLinker(compiled), RewriteDatabaseQuery(include=["fast_run"], exclude=without))
 
 

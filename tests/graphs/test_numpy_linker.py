@@ -30,6 +30,7 @@ ROWS = np.random.default_rng(0).normal(size=(5, 3))
         lambda x: x.dimshuffle(1, "x", 0) + x[:, 1][:1].dimshuffle(),
         lambda x: pt.special.softmax(x, axis=1) + pt.logsumexp(x, axis=1, keepdims=True),
         lambda x: pt.special.xlogy(x > 0, x**2) + pt.diag(x[0]).sum(),
+        lambda x: sum(x**n for n in range(-5, 10)),
     ],
 )
 def test_the_same_numbers(of):
@@ -41,6 +42,13 @@ def test_the_same_numbers(of):
     for one, other in zip(found, wanted, strict=True):
         assert one.dtype == other.dtype
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("n", range(-6, 10))
+def test_powers_are_not_computed_one_number_after_the_other(n):
+    x = pt.dvector("x")
+    graph = pytensor.function([x], [x**n, pt.grad((x**n).sum(), x)], mode=numpy_mode()).maker.fgraph
+    assert all(suits_numpy([out]) for node in graph.apply_nodes for out in node.outputs)
 
 
 def test_loops_do_not_suit():
