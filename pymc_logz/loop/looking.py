@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_logz.errors import PilotError
-from pymc_logz.models.context import n_affordable
+from pymc_logz.models.context import n_affordable, n_numbers
 from pymc_logz.models.flat import unconstrain
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.funnels import Funnel, funnel_of_target
@@ -51,6 +51,12 @@ class Look(Moving):
     def scale(self) -> np.ndarray:
         """Their standard deviations, shape (d,)."""
         return self.position.std(axis=0)
+
+    def n_climbing(self, target: Target) -> int:
+        """Rows of the prior that are looked at for other modes, fewer where one costs more."""
+        flat = target.prepared.flat
+        least = n_affordable(flat, self.walked.n_rows, N_ROWS[0])
+        return int(np.clip(2**17 // n_numbers(flat), least, N_ROWS[1]))
 
 
 def given_reference(

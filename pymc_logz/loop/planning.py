@@ -21,7 +21,7 @@ from pymc_logz.estimators import LogZEstimate, importance_log_z
 from pymc_logz.kernels.compose import for_variables
 from pymc_logz.loop.frozen import Planned, make_plan, n_followed, plan_of_one_step, refine, walk
 from pymc_logz.loop.looking import Look, explore_prior, given_reference
-from pymc_logz.loop.search import HEAVY, N_TRIED, Search, can_climb
+from pymc_logz.loop.search import HEAVY, N_TRIED, Search
 from pymc_logz.loop.widening import (
     LEAST,
     OF_MODE,
@@ -44,6 +44,7 @@ from pymc_logz.references.modes import MAX_DIMS
 from pymc_logz.references.nested import OF_NESTED, conditional_at_peak, has_one_mode, nested_laplace
 from pymc_logz.references.reference import Reference
 from pymc_logz.runners.block import Block
+from pymc_logz.runners.climb import can_climb
 from pymc_logz.runners.progress import BRIDGE, line
 from pymc_logz.weights import TOLERANCE, log_mean
 

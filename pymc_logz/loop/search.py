@@ -13,7 +13,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from pymc_logz.loop.looking import Look
-from pymc_logz.models.context import n_affordable, n_numbers
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.pilot.population import ROWS_TO_CORRELATE
 from pymc_logz.references.blend import (
@@ -29,16 +28,13 @@ from pymc_logz.references.blend import (
 )
 from pymc_logz.references.modes import modes_of
 from pymc_logz.runners.anneal import Annealed
-from pymc_logz.runners.block import Block
-from pymc_logz.runners.climb import tops, towards_data
+from pymc_logz.runners.climb import can_climb, tops, towards_data
 from pymc_logz.weights import NEGLIGIBLE, TOLERANCE, log_mean, relative, resampled, weight_ess
 
 N_TRIED = N_ROWS[0]
 """Rows of a blend in each round."""
 HEAVY = 3.0
 """Weight of a row, where the mean is one, from which on parts have too little density there."""
-GOOD = 0.5
-"""Effective share from which on no more parts are looked for."""
 FLOOR = 0.1
 """Share of the rows that is dealt out over all parts evenly, whatever their weights say: the
 variance is a ninth larger at most, and no part is lost because few rows of it were seen."""
@@ -195,22 +191,20 @@ class Search:
             own = max(own, log_mean(heavy))
         return float(np.exp(min(-own, 0.0)))
 
-    def needs(self, part: Part, n: int = 256) -> bool:
+    def needs(self, part: Part, n: int = 256, good: float = 0.5) -> bool:
         """Whether n rows of another part tell of a smaller effective fraction than is known.
 
-        They always do where that is small, and better parts are looked for. Else the other part is
-        asked for mass, or tails, that the known rows do not have.
+        Where that is ``good`` a part has to bring mass, or tails, that no known row has.
         """
         shares = self.shares()
-        if (even := self.effective_fraction(shares)) < GOOD:
+        if (even := self.effective_fraction(shares)) < good:
             return True
         seen = drawn([part], self.target, self.rng, np.array([n]))
-        with np.errstate(invalid="ignore"):
-            log_chance = seen.log_target - seen.log_parts[0]
-            log_chance = np.where(np.isnan(log_chance), -np.inf, log_chance)
-            seen = seen._replace(log_parts=seen.log_parts[:0])
-            log_weight = log_chance + self.log_weight_at(seen, shares)
-            log_even = log_mean(log_chance) - log_mean(log_weight)
+        seen = seen.chosen(np.isfinite(seen.log_target) & np.isfinite(seen.log_parts[0]))
+        if not len(log_chance := seen.log_target - seen.log_parts[0]):
+            return False
+        log_weight = self.log_weight_at(seen._replace(log_parts=seen.log_parts[:0]), shares)
+        log_even = log_mean(log_chance) - log_mean(log_chance + log_weight)
         return bool(log_even < np.log(0.95 * even))
 
     def log_weight_at(self, rows: Evaluated, shares: np.ndarray) -> np.ndarray:
@@ -263,7 +257,7 @@ class Search:
         look = self.look
         if look is None or not can_climb(look.walked):
             return
-        n_rows = self._n_climbing(look)
+        n_rows = look.n_climbing(self.target)
         start = look.walked.path.sample_reference(self.rng, n_rows)
         unit = np.maximum(start.std(axis=0), look.scale)
         # a black box need not cope with what is far from the prior
@@ -271,12 +265,6 @@ class Search:
         start[: n_rows // 8] = towards_data(look.walked, start[: n_rows // 8], far=far)
         ends, _ = tops(look.walked.target_and_gradient, start, unit)
         self.tops = self.target(look.restored(ends)) if len(ends) else self.tops
-
-    def _n_climbing(self, look: Look) -> int:
-        """Rows that are looked at for other modes, fewer where one costs more."""
-        flat = self.target.prepared.flat
-        least = n_affordable(flat, look.walked.n_rows, N_ROWS[0])
-        return int(np.clip(2**17 // n_numbers(flat), least, N_ROWS[1]))
 
     def lacking_modes(
         self, shares: np.ndarray, heavy: float = HEAVY, most: int = N_ROWS[1]
@@ -310,8 +298,7 @@ class Search:
 
         There are none where parts in these shares lack too little, in weights above ``heavy``.
         """
-        look = self.look
-        if look is None or not can_climb(look.walked) or not len(rows):
+        if (look := self.look) is None or not can_climb(look.walked) or not len(rows):
             return []
         rows = look.whitened(rows)
         unit = np.maximum(rows.std(axis=0), look.scale)
@@ -329,7 +316,7 @@ class Search:
         if self.look is None or not can_climb(self.look.walked):
             return []
         target, rng, rows = self.target, self.rng, list[np.ndarray]()
-        counts = np.round(self._n_climbing(self.look) * shares).astype(int)
+        counts = np.round(self.look.n_climbing(target) * shares).astype(int)
         others = np.split(target.prepared.prior(rng, counts.sum()), np.cumsum(counts)[:-1])
         for part, other in zip(self.parts, others, strict=True):
             if isinstance(part, Component) and isinstance(part.density, Elliptical):
@@ -411,8 +398,3 @@ class Search:
         kept = shares > 0
         parts = tuple(part for part, keep in zip(self.parts, kept, strict=True) if keep)
         return Blend(parts, shares[kept] / shares.sum())
-
-
-def can_climb(block: Block, most: int = 2**8) -> bool:
-    """Whether there are gradients, and not too many: each mode takes two for each dimension."""
-    return block.follows_whole_gradient and block.path.n_dims <= most

@@ -12,7 +12,7 @@ import numpy as np
 
 from pymc_logz.loop.frozen import Planned
 from pymc_logz.loop.looking import Look, narrow_end
-from pymc_logz.loop.search import GOOD, OF_CLIMBS, Search
+from pymc_logz.loop.search import OF_CLIMBS, Search
 from pymc_logz.models.context import n_numbers
 from pymc_logz.models.density import draw_posterior
 from pymc_logz.models.known_priors import normal_columns
@@ -109,7 +109,7 @@ def widen(search: Search, proposers: Iterator[Part], funnel: Funnel | None) -> N
         if 0 < len(left) < fewest:
             fewest = len(left)
             more += fitted_components(left, len(left), funnel, search.rng)
-        if even > GOOD and not more:
+        if even > 0.5 and not more:
             return
         if even > 1.2 * refitted_at:
             refitted_at = even

@@ -10,6 +10,11 @@ Density = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 """From rows (n, d) to a log density (n,) and its gradients (n, d)."""
 
 
+def can_climb(block: Block, most: int = 2**8) -> bool:
+    """Whether there are gradients, and not too many: each mode takes two for each dimension."""
+    return block.follows_whole_gradient and block.path.n_dims <= most
+
+
 def towards_data(block: Block, start: np.ndarray, *, far: bool = False) -> np.ndarray:
     """Rows (n, d) of the prior that climbed the likelihood alone for some steps."""
     # an explanation that fits the data better than others, and has less of the prior, is where rows

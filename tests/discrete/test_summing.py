@@ -1,7 +1,6 @@
 """Whole numbers that are summed out: what is independent, exact sums, and what is left alone."""
 
 import logging
-import re
 from collections.abc import Callable
 from functools import cache
 from itertools import product
@@ -193,93 +192,6 @@ def test_whole_numbers_are_drawn_again(name: str) -> None:
     error = np.sqrt(probability[keep] * (1 - probability[keep]) / len(joint))
     assert np.all(np.abs(counts[keep] / len(joint) - probability[keep]) < 5 * error)
     assert counts[probability == 0].sum() == 0
-
-
-def missing_counts_left_out() -> None:
-    """Labels, and one count that was seen."""
-    mean, label = pm.Normal("mean"), pm.Bernoulli("label", 0.3, shape=4)
-    pm.Normal("y", mean + label, 1.0, observed=X)
-    pm.NegativeBinomial("one", mu=pt.exp(mean), alpha=2.0, observed=[3])
-
-
-def missing_counts() -> None:
-    """Counts without end that nothing depends on, one of which decides another; and labels."""
-    mean, label = pm.Normal("mean"), pm.Bernoulli("label", 0.3, shape=4)
-    pm.Normal("y", mean + label, 1.0, observed=X)
-    count = pm.Poisson("count", pt.exp(mean) + label[:2], shape=2)
-    pm.Binomial("part", n=count, p=0.5, shape=2)
-    seen = np.ma.masked_less([-1, 3], 0)
-    with pytest.warns(pm.exceptions.ImputationWarning):
-        pm.NegativeBinomial("seen", mu=pt.exp(mean), alpha=2.0, observed=seen)
-
-
-def counts_that_matter() -> None:
-    """The same, of which something depends on the first."""
-    missing_counts()
-    pm.Potential("more", -pm.modelcontext(None)["count"].sum())
-
-
-def test_what_nothing_depends_on_needs_no_values() -> None:
-    """Catches missing counts that are moved one by one, and draws that are not given the rest."""
-    whole, without = flat_of(missing_counts), flat_of(missing_counts_left_out)
-    summed, right = summed_out(whole), summed_out(without)
-    assert isinstance(summed, FlatModel)
-    assert isinstance(right, FlatModel)
-    np.testing.assert_allclose(values_of(summed)([0.4]), values_of(right)([0.4]), rtol=1e-12)
-    assert summed.summed is not None
-    assert "['count', 'part', 'seen_unobserved'] to one" in summed.summed.plan.route
-    draws = constrain(summed, np.full((4_000, 1), 0.4))
-    rate = np.exp(0.4) + draws["label"][:, :2]
-    of_count = draws["count"] - rate
-    of_part = draws["part"] - 0.5 * draws["count"]
-    of_seen = draws["seen_unobserved"] - np.exp(0.4)
-    for off in (of_count, of_part, of_count * (draws["label"][:, :2] - 0.5), of_seen):
-        assert np.all(np.abs(off.mean(axis=0)) < 5 * off.std(axis=0) / np.sqrt(len(off)))
-    assert np.all(draws["part"] <= draws["count"])
-    held = summed_out(flat_of(counts_that_matter))
-    assert isinstance(held, FlatModel)
-    assert held.summed is not None
-    route = held.summed.plan.route
-    assert "['label', 'count'] two values at a time" in route
-    assert "['part', 'seen_unobserved'] to one" in route
-    assert "values of ['count'] up to" in route
-
-
-def counted_twice() -> pm.Model:
-    """Animals at two sites, of which each count sees some."""
-    with pm.Model() as model:
-        seen = pm.Beta("seen", 3, 3)
-        animals = pm.Poisson("animals", pm.Data("mean", 4.0), shape=2)
-        pm.Binomial("y", animals[:, None], seen, observed=[[2, 3], [1, 0]])
-    return model
-
-
-def test_counts_without_an_end_are_summed_to_where_the_prior_has_none() -> None:
-    """Catches a sum that ends too early, its end where the data of a prior are others, a doubt."""
-    model, y = counted_twice(), np.array([[2, 3], [1, 0]])
-    n, p = np.arange(200)[:, None, None], np.linspace(1e-6, 1 - 1e-6, 2001)[:, None, None, None]
-    for mean in (4.0, 9.0):
-        pm.set_data({"mean": mean}, model=model)
-        terms = stats.poisson.logpmf(n, mean) + stats.binom.logpmf(y, n, p).sum(-1, keepdims=True)
-        at_p = logsumexp(terms, axis=1).sum(axis=(1, 2)) + stats.beta.logpdf(p.ravel(), 3, 3)
-        exact = float(logsumexp(at_p) + np.log(p[1, 0, 0, 0] - p[0, 0, 0, 0]))
-        tree = lz.sample_hais(model=model, random_seed=1, progressbar=False)
-        models.assert_log_z(tree, exact, within=0.05)
-        route = tree["evidence"].attrs["summed_out"]
-        assert re.fullmatch(
-            r"\['animals'\] one value at a time; values of \['animals'\] up to \d+", route
-        )
-        assert int(route.split()[-1]) > 4 * mean
-
-
-def test_a_sum_that_ends_within_the_posterior_is_doubted() -> None:
-    """Catches values that no draw of the prior comes near, and the data ask for."""
-    with pm.Model() as model:
-        count = pm.Poisson("count", pt.exp(pm.Normal("log_mean", 0, 0.3)))
-        pm.Normal("y", count, 0.2, observed=40.0)
-    with pytest.warns(lz.EvidenceWarning, match="near the last ones that were summed"):
-        tree = lz.sample_hais(model=model, random_seed=1, progressbar=False)
-    assert tree["evidence"]["status"].item() == "missed_mode"
 
 
 def test_gradients_past_impossible_values() -> None:

@@ -16,7 +16,7 @@ from support.learned_references import ENERGIES, N_LOOKS, N_ROWS, Known, known
 import pymc_logz as lz
 from pymc_logz import energies
 from pymc_logz.estimators import importance_log_z
-from pymc_logz.loop.search import FLOOR, GOOD, Search
+from pymc_logz.loop.search import FLOOR, Search
 from pymc_logz.loop.widening import components_of, fitted_components
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.pilot.ladder import anneal_back, settled
@@ -187,30 +187,6 @@ def test_a_mode_that_parts_lack_is_unexplained(sign: float) -> None:
     assert len(search.unexplained(search.shares())) == 0
     assert search.effective_fraction(search.shares()) > max(0.5, 1.5 * before)
     assert abs(search.log_z - of.energy.log_z) < 0.2
-
-
-@pytest.mark.parametrize("sign", [-1.0, 1.0])
-def test_a_part_is_needed_where_it_shows_what_is_missing(sign: float) -> None:
-    """Catches a part that seems needless since no known row is there, and one that brings nothing.
-
-    All rows that are known are in one of two modes, where the blend is good.
-    """
-    of, rng = known("two modes"), make_rng("needed")
-    rows = of.rows("pilot", N_LOOKS * N_ROWS)
-    search = Search(target(of), rng)
-    search.add_parts([Component(one_mode(of, sign))])
-    search.add_witnesses(target(of)(rows[np.sign(rows[:, 0]) == sign]))
-    search.draw()
-    assert search.effective_fraction(search.shares()) > GOOD
-    assert search.needs(Component(one_mode(of, -sign)))
-    same = Component(one_mode(of, sign))
-    assert not search.needs(same)
-    narrow = Elliptical(same.density.centre, 0.3 * same.density.factor, 5.0)
-    uneven = Search(target(of), rng)
-    uneven.add_parts([Component(narrow)])
-    uneven.draw()
-    assert uneven.effective_fraction(uneven.shares()) < GOOD
-    assert uneven.needs(same)
 
 
 def test_shares_are_the_best_ones() -> None:
