@@ -23,6 +23,7 @@ from pymc_logz.models.flat import FlatModel, constrain, flatten_model
 from pymc_logz.models.prior import PriorDraws
 
 pytestmark = [
+    pytest.mark.usefixtures("no_look_in_this_file"),
     pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS"),
     pytest.mark.filterwarnings("ignore:Input has data type int64:FutureWarning"),
 ]
