@@ -17,7 +17,6 @@ pytestmark = [
 FAULTS = {"wrong", "crashed"}
 QUICK = [
     ("half_is_impossible", "sample_hais"),
-    ("two_uneven_modes", "sample_hais"),
     ("nearly_singular_sum", "laplace"),
     ("prior_in_conflict", "sample_hais"),
     ("flat_prior", "sample_hais"),
