@@ -20,7 +20,6 @@ QUICK = [
     ("nearly_singular_sum", "laplace"),
     ("prior_in_conflict", "sample_hais"),
     ("flat_prior", "sample_hais"),
-    ("gamma_poisson", "bridge_of_exact_draws"),
     ("spike_of_one_dimension", "tempered"),
     ("spread_far_below_its_prior", "sample_hais"),
     ("cauchy_of_a_cauchy", "both_directions"),
