@@ -17,11 +17,9 @@ pytestmark = [
 FAULTS = {"wrong", "crashed"}
 QUICK = [
     ("half_is_impossible", "sample_hais"),
-    ("two_uneven_modes", "sample_hais"),
     ("nearly_singular_sum", "laplace"),
     ("prior_in_conflict", "sample_hais"),
     ("flat_prior", "sample_hais"),
-    ("gamma_poisson", "bridge_of_exact_draws"),
     ("spike_of_one_dimension", "tempered"),
     ("spread_far_below_its_prior", "sample_hais"),
     ("cauchy_of_a_cauchy", "both_directions"),

@@ -32,7 +32,10 @@ Y = 1 + 2 * X + 0.5 * np.random.default_rng(1).normal(size=10)
 COV = 0.25 * np.eye(10) + 4 * (1 + np.outer(X, X))
 TRUTH = multivariate_normal(np.zeros(10), COV).logpdf(Y)
 FAST = {"random_seed": 1, "progressbar": False}
-pytestmark = pytest.mark.filterwarnings("ignore:the model has potentials")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:the model has potentials"),
+    pytest.mark.usefixtures("no_look_in_this_file"),
+]
 
 
 class Terms(Op):

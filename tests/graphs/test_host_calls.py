@@ -106,7 +106,10 @@ def near_truth(tree):
     return abs(entry["log_z"].item() - TRUTH) < 4 * entry["mcse"].item() + 1e-3
 
 
-pytestmark = pytest.mark.filterwarnings("ignore:the model has potentials")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:the model has potentials"),
+    pytest.mark.usefixtures("no_look_in_this_file"),
+]
 
 
 # the other backend is that of the next test

@@ -71,6 +71,7 @@ def test_a_run_without_a_path_has_the_same_bits(tmp_path: Path) -> None:
         for name in METHODS
     ],
 )
+@pytest.mark.usefixtures("no_look_from_prior")
 def test_a_run_that_was_stopped_ends_with_the_same_bits(method: str, tmp_path: Path) -> None:
     """Would catch a pilot, a chain or a generator that is not where it was."""
     path, run = tmp_path / "run.ckpt", METHODS[method]
@@ -87,8 +88,6 @@ def test_a_run_that_was_stopped_ends_with_the_same_bits(method: str, tmp_path: P
     assert lz.resume(path).is_finished
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(running, "Task", lambda *_: pytest.fail("something was run again"))
-        # the look from the prior is no part of what is kept, and was the same once already
-        patch.setattr("pymc_logz.tempered.run.found_from_prior", lambda *_: [])
         assert differing(numbers_of(run(checkpoint=path)), whole) == []
 
 

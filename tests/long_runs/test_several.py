@@ -170,6 +170,7 @@ def test_an_error_names_the_data_rows() -> None:
         lz.marginal_log_likelihood(model, fails, progressbar=False)
 
 
+@pytest.mark.usefixtures("no_look_from_prior")
 def test_a_sandwich_that_was_stopped_ends_with_the_same_bits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,6 +205,7 @@ def test_a_sandwich_that_was_stopped_ends_with_the_same_bits(
 MODELS: dict[str, Any] = {"random_seed": 2, "progressbar": False, "betas": 40, "draws": 32}
 
 
+@pytest.mark.usefixtures("no_look_from_prior")
 def test_models_that_were_stopped_end_with_the_same_bits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

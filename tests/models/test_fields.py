@@ -11,7 +11,10 @@ from support.checks import make_rng
 
 import pymc_logz as lz
 
-pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS"),
+    pytest.mark.usefixtures("no_look_in_this_file"),
+]
 BESIDE = np.zeros((5, 5))
 for one, other in [(0, 1), (0, 3), (1, 2), (2, 3), (3, 4)]:
     BESIDE[one, other] = BESIDE[other, one] = 1
@@ -60,7 +63,7 @@ def seen_field(n: int = 1, tau: float | None = None) -> pm.Model:
     return model
 
 
-@pytest.mark.parametrize("n", [1, 2])
+@pytest.mark.parametrize("n", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_a_field_that_is_seen(n: int) -> None:
     """Catches a likelihood without its constant, by which models with other ones are compared."""
     of_one = np.linalg.inv(PRECISION / TAU)
@@ -85,7 +88,7 @@ def test_a_field_that_is_seen_without_unknowns() -> None:
 def test_every_way_to_its_evidence() -> None:
     model, options = field(), {"random_seed": 2, "progressbar": False}
     check(lz.evidence(model, **options), 2)
-    check(lz.sample_tempered(model=model, **options))
+    check(lz.sample_tempered(200, 2, model=model, **options))
     rows = make_rng("field").multivariate_normal(
         np.linalg.solve(PRECISION + np.eye(5) / NOISE**2, SEEN / NOISE**2),
         np.linalg.inv(PRECISION + np.eye(5) / NOISE**2),

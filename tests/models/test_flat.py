@@ -23,6 +23,7 @@ from pymc_logz.models.flat import FlatModel, constrain, flatten_model
 from pymc_logz.models.prior import PriorDraws
 
 pytestmark = [
+    pytest.mark.usefixtures("no_look_in_this_file"),
     pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS"),
     pytest.mark.filterwarnings("ignore:Input has data type int64:FutureWarning"),
 ]
@@ -223,7 +224,9 @@ def wide_and_bounded() -> pm.Model:
     return model
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3))]
+)
 def test_mass_of_difficult_priors_is_one(seed: int) -> None:
     """Would catch a check that refuses a proper prior, or that never has anything to say."""
     masses = check_prior_mass(wide_and_bounded(), np.random.default_rng(seed))

@@ -9,6 +9,8 @@ from scipy import integrate, stats
 import pymc_logz as lz
 from pymc_logz.graphs.functions import wider
 
+pytestmark = pytest.mark.usefixtures("no_look_in_this_file")
+
 Y = np.array([15.0, 12.0, 17.0])
 
 

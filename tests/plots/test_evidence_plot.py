@@ -10,6 +10,8 @@ import pymc_logz as lz
 from pymc_logz.trees.kinds import HAIS
 from pymc_logz.trees.layout import evidence_dataset, make_tree
 
+pytestmark = pytest.mark.usefixtures("no_look_in_this_file")
+
 mpl.use("Agg")
 
 

@@ -11,6 +11,8 @@ from pymc_logz.estimators import LogZEstimate
 from pymc_logz.trees import kinds
 from pymc_logz.trees.layout import evidence_dataset, make_tree
 
+pytestmark = pytest.mark.usefixtures("no_look_in_this_file")
+
 
 def stored(log_z: float) -> xr.DataTree:
     estimate = LogZEstimate("hais", log_z, 0.2, 900.0, 0.1, "ok")

@@ -7,6 +7,7 @@ import pymc as pm
 import pytest
 import xarray as xr
 from scipy import stats
+from support import pymc_models as models
 from support.checks import make_rng
 
 import pymc_logz as lz
@@ -25,7 +26,7 @@ def experts() -> lz.energies.Energy:
 
 @pytest.fixture(scope="module")
 def run(experts: lz.energies.Energy) -> xr.DataTree:
-    return lz.sample_hais(model=experts.model, random_seed=1, progressbar=False)
+    return models.quick(experts.model, draws=1000, reference="prior", betas=64)
 
 
 def test_exact_density_of_experts(experts: lz.energies.Energy, run: xr.DataTree) -> None:
@@ -48,7 +49,7 @@ def test_bounded_variables_and_points_outside() -> None:
     with pm.Model() as model:
         p = pm.Beta("p", 2.0, 3.0)
         pm.Binomial("k", 5, p, observed=1)
-    tree = lz.sample_hais(model=model, random_seed=1, progressbar=False)
+    tree = models.quick(model, draws=1000, reference="prior", betas=32)
     points = xr.DataArray([0.1, 0.5, 1.5], dims="place", coords={"place": ["a", "b", "c"]})
     group = lz.log_density(tree, model, {"p": points})["evidence"].to_dataset()
     found = group["log_z"].sel(estimator="hais")
