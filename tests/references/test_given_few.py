@@ -183,7 +183,7 @@ def test_noise_that_may_vanish_is_not_missed(seeds: list[int]):
     assert abs(np.mean(z)) < 2
 
 
-def two_roots(n: int) -> tuple[pm.Model, float]:
+def two_roots(n: int = 4) -> tuple[pm.Model, float]:
     """Values seen through their squares under a common size, and exact log Z."""
     y, x = np.linspace(0.2, 6, n), np.linspace(-9, 9, 20_001)
     with pm.Model() as model:
@@ -199,12 +199,10 @@ def two_roots(n: int) -> tuple[pm.Model, float]:
     return model, float(logsumexp(density) + np.log(grid[1] - grid[0]))
 
 
-@pytest.mark.parametrize(
-    ("seeds", "n"), [([1], 3), pytest.param([0, 1, 2, 3], 4, marks=pytest.mark.slow)]
-)
-def test_values_with_two_peaks_each(seeds: list[int], n: int):
-    """Would catch a part that takes one of 2^n combinations of signs, or weighs them by slopes."""
-    model, exact = two_roots(n)
+@pytest.mark.parametrize("seeds", SEEDS)
+def test_values_with_two_peaks_each(seeds: list[int]):
+    """Would catch a part that takes one of 16 combinations of signs, or weighs them by slopes."""
+    model, exact = two_roots()
     for seed in seeds:
         entry = lz.sample_hais(model=model, random_seed=seed, progressbar=False)["evidence"]
         found = entry.isel(estimator=0)
