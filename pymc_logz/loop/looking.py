@@ -126,8 +126,7 @@ def explore_prior(
     n_moves, funnel = n_metropolis(target, len(found.position)), None
     if even:
         funnel = funnel_of(prepared, found.position, rng)
-        if funnel is None and (narrow := narrow_end(target, found.position, rng)) is not None:
-            funnel = narrow[0]
+        funnel = funnel or narrow_end(target, found.position, rng)
     if funnel is not None:
         moved = Reference("prior", "", funnel=funnel).start(block)
         if within is None:
@@ -158,8 +157,8 @@ def n_metropolis(target: Target, n: int) -> int:
 
 def narrow_end(
     target: Target, rows: np.ndarray, rng: np.random.Generator, n_fits: int = 8
-) -> tuple[Funnel, np.ndarray] | None:
-    """A funnel that no prior tells, and rows in it, from rows (n, d) of the target, if it is one.
+) -> Funnel | None:
+    """A funnel that no prior tells, fitted to rows (n, d) of the target, if it is one.
 
     Its narrow end is where hardly a row is: rows that move along it get there, three times as many
     as may be missing, and tell more of it.
@@ -172,6 +171,5 @@ def narrow_end(
         least = np.quantile(funnel.log_volume(funnel.whitened(rows)), TOLERANCE)
         if not np.mean(funnel.log_volume(slides) < least) > 3 * TOLERANCE:
             break
-        moved = funnel.restored(slides)
-        found = funnel, moved
+        found, moved = funnel, funnel.restored(slides)
     return found

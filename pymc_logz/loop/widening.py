@@ -11,7 +11,7 @@ from itertools import islice
 import numpy as np
 
 from pymc_logz.loop.frozen import Planned
-from pymc_logz.loop.looking import Look, narrow_end
+from pymc_logz.loop.looking import Look
 from pymc_logz.loop.search import OF_CLIMBS, Search
 from pymc_logz.models.context import n_numbers
 from pymc_logz.models.density import draw_posterior
@@ -68,15 +68,6 @@ def searched(
         search.add_witnesses(target(ran.position[resampled(ran.log_weight, rng, AT_ONCE)]))
         search.add_and_draw(search.modes_of_heavy(ran))
     propose_and_widen(search, proposers, look.funnel)
-    for _ in range(4):
-        known, n_effective = search.known()
-        known = known[rng.permutation(len(known))[:AT_ONCE]]
-        if (narrow := narrow_end(target, known, rng)) is None:
-            break
-        funnel, rows = narrow
-        search.add_witnesses(target(rows))
-        search.add_and_draw(fitted_components(rows, min(n_effective, len(rows)), funnel, rng))
-        widen(search, proposers, funnel)
     return search
 
 
