@@ -96,6 +96,7 @@ def independent_directions(
     if target.prepared.flat.calls_host:  # a black box copes with what is among draws
         known = ((lines >= rows.min(axis=0)) & (lines <= rows.max(axis=0))).all(axis=-1)
     height[known] = block.log_target(lines[known])
+    height[np.isposinf(height)] = -np.inf  # in rounding
     return _fitted(directions, directions @ modes[0].row, height.T)
 
 
@@ -108,7 +109,8 @@ def _fitted(
     along each, shape (d, steps).
     """
     log_share = height + np.log(np.gradient(STEPS))
-    share = np.exp(log_share - log_share.max(axis=1, keepdims=True))
+    with np.errstate(invalid="ignore"):
+        share = np.exp(log_share - log_share.max(axis=1, keepdims=True))
     share /= share.sum(axis=1, keepdims=True)
     below = np.cumsum(share, axis=1) - 0.5 * share
     low, centre, high = (

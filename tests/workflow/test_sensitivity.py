@@ -135,7 +135,7 @@ def test_what_a_transform_leaves_of_the_prior_changes_with_it() -> None:
         mu = pm.Normal("mu", centre, 1, shape=2, transform=order, initval=[0.0, 1.0])
         pm.Normal("y", mu, 1, observed=[0.2, 0.9])
     values = np.array([[0.0, 1.0], [0.0, 0.0], [1.0, 0.0]])
-    run = models.quick(model, draws=1024)
+    run = models.quick(model, draws=1024, random_seed=7)
     group = lz.evidence_sensitivity(run, model, {"centre": values})["sensitivity"].to_dataset()
     exact = norm(values, np.sqrt(2)).logpdf([0.2, 0.9]).sum(axis=1)
     apart = np.diff(values)[:, 0]
