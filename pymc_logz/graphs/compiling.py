@@ -3,17 +3,20 @@
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, partial, reduce
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
 from pytensor.compile.mode import Mode, optdb
 from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.rewriting.basic import SequentialGraphRewriter, in2out, node_rewriter
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.graph.traversal import ancestors
 from pytensor.link.jax.linker import JAXLinker
 from pytensor.link.vm import VMLinker
+from pytensor.scalar.basic import Add, Mul
+from pytensor.tensor.elemwise import Elemwise
 
 from pymc_logz.errors import logger
 from pymc_logz.graphs.batching import teach_own_ops
@@ -247,13 +250,22 @@ def n_operations(graph: Any) -> int:
     return len(graph.apply_nodes) + sum(n_operations(one) for one in inner if one is not None)
 
 
+@node_rewriter([Elemwise])
+def _two_at_a_time(fgraph: Any, node: Any) -> list[Any] | None:
+    """Sums and products of many: PyTensor's interpreter takes 32 at most."""
+    if len(node.inputs) <= 16 or not isinstance(node.op.scalar_op, Add | Mul):
+        return None
+    return [reduce(node.op, node.inputs)]
+
+
 def bytes_computed(
     inputs: Sequence[Any], outputs: Sequence[Any], values: Sequence[Any], n_own: int | None = None
 ) -> int:
     """Bytes of all that depends on the first inputs, or all, while outputs are computed."""
     # nothing is freed, and what a model computes is taken apart
     linker = VMLinker(allow_gc=False, use_cloop=False, lazy=False, c_thunks=False)
-    mode = Mode(linker, RewriteDatabaseQuery(include=[name for name in INLINING if name in optdb]))
+    query = RewriteDatabaseQuery(include=[name for name in INLINING if name in optdb])
+    mode = Mode(linker, SequentialGraphRewriter(optdb.query(query), in2out(_two_at_a_time)))
     with without_c():
         function = function_for(list(inputs), list(outputs), mode=mode, on_unused_input="ignore")
     with np.errstate(all="ignore"):

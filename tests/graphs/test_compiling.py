@@ -15,6 +15,7 @@ from pymc_logz.graphs import compiling
 from pymc_logz.graphs.compiling import (
     MOST_FUSED,
     Choice,
+    bytes_computed,
     choose_backend,
     compile_function,
     n_operations,
@@ -170,3 +171,11 @@ def test_what_is_compiled_operation_by_operation_is_right() -> None:
     _, slope = compiled.call(point)
     ends = [compiled.call(point + sign * 1e-6 * np.eye(2)[1])[0] for sign in (1, -1)]
     np.testing.assert_allclose(slope[1], (ends[0] - ends[1]) / 2e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize("join", [pt.add, pt.mul])
+def test_bytes_of_more_terms_than_an_interpreter_takes(join):
+    """Catches a model of 33 variables and more, whose densities are added up in one operation."""
+    terms = [pt.dvector(f"x{i}") for i in range(40)]
+    found = bytes_computed(terms, [join(*terms)], [np.ones(3)] * 40)
+    assert found >= 41 * 3 * 8
