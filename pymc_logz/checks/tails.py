@@ -13,18 +13,13 @@ def tail_doubts(
 ) -> list[Doubt]:
     """Whether log Z may be infinite, as far as lines from draws of the posterior, and they, tell.
 
+    Or whether a sum over discrete values ended too early.
+
     ``densities`` are log prior and log likelihood of rows (n, d), here draws.
     """
+    if beyond := _limit_doubts(flat, rows, rng):
+        return beyond
     found = None
-    if flat.summed is not None:
-        share = flat.summed.share_at_limits(rows[:: -(-len(rows) // 256)], rng)
-        if share > NEGLIGIBLE:
-            reason = (
-                f"{share:.0%} of the posterior has discrete values near the last ones that were "
-                f"summed ({flat.summed.plan.route}), and may go on beyond; give them an end, or "
-                "move them (sum_out=False)"
-            )
-            return [Doubt("missed_mode", reason)]
     if not flat.calls_host:  # a black box need not cope with what is beyond draws
         found = growing_tail(densities, rows, flat.bends, rng, flat.continuous)
     if found is None:
@@ -34,6 +29,21 @@ def tail_doubts(
         "falls, so that the mass there has no end"
     )
     return [Doubt("maybe_infinite", reason)]
+
+
+def _limit_doubts(flat: FlatModel, rows: np.ndarray, rng: np.random.Generator) -> list[Doubt]:
+    """Whether discrete values that have no end were summed too short a way."""
+    if flat.summed is None:
+        return []
+    share = flat.summed.share_at_limits(rows[:: -(-len(rows) // 256)], rng)
+    if not share > NEGLIGIBLE:
+        return []
+    reason = (
+        f"{share:.0%} of the posterior has discrete values near the last ones that were summed "
+        f"({flat.summed.plan.route}), and may go on beyond; give them an end, or move them "
+        "(sum_out=False)"
+    )
+    return [Doubt("missed_mode", reason)]
 
 
 def _pole_doubts(

@@ -260,9 +260,7 @@ def _traced_entries(
     narrow = {
         var: entries[var]
         for var in sorted(entries, key=lambda var: -entries[var].size)
-        if all(
-            (sites[i].n_values or np.inf) <= most and i not in ends for i in entries[var].ravel()
-        )
+        if all(sites[i].has_at_most(most) and i not in ends for i in entries[var].ravel())
     }
     if found := traced(narrow):
         return found

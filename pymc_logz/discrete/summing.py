@@ -199,12 +199,10 @@ def add_up(
     places = {tuple(point): c for c, point in enumerate(plan.points.tolist())}
     others, alone = plan.columns
     lower = np.array([plan.whole.sites[i].lower for i in plan.alone], dtype=int)
-    missing = np.zeros((len(rows), 1))
+    lacking = np.zeros(len(rows))
     if without:
-        missing = function_of_rows(whole.model, [whole.model.logp(vars=[*without])])(rows)[0][
-            :, None
-        ]
-    for row, *lacking in zip(rows, missing, strict=True):
+        [lacking] = function_of_rows(whole.model, [whole.model.logp(vars=[*without])])(rows)
+    for row, missing in zip(rows, lacking, strict=True):
         sums = sums_at(row)
         c = places[tuple(row[others].astype(int).tolist())] if plan.points.size else 0
         value = row[alone].astype(int) - lower
@@ -215,7 +213,7 @@ def add_up(
             found = [
                 one.rest[c] + one.of_entry[chosen].sum() + one.of_pair[edges].sum() for one in sums
             ]
-        exact = np.array(density(row, *whole.values), dtype=float) - [*lacking[0], 0.0]
+        exact = np.array(density(row, *whole.values), dtype=float) - [missing, 0.0]
         if not np.allclose(found, exact, rtol=1e-6, atol=1e-6, equal_nan=True):
             return False
     return True

@@ -46,7 +46,11 @@ class Site(NamedTuple):
     @property
     def is_narrow(self) -> bool:
         """Whether its values are known, and few enough to score each."""
-        return self.n_values is not None and self.n_values <= WIDE
+        return self.has_at_most(WIDE)
+
+    def has_at_most(self, n: int) -> bool:
+        """Whether its values are known, and so many at most."""
+        return self.n_values is not None and self.n_values <= n
 
 
 def most_values(sites: Sequence[Site]) -> int:
