@@ -6,9 +6,11 @@ tests look it up.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -154,10 +156,27 @@ def run_attrs(
 
 def dataset_of(values: Mapping[str, Any], **labels: Any) -> xr.Dataset:
     """Dataset of arrays by name, as of `arviz_base.dict_to_dataset`, whose arguments it takes."""
-    # arviz_base imports JAX, where that is installed, whatever is imported from it
-    from arviz_base import dict_to_dataset
+    with _jax_left_alone():
+        from arviz_base import dict_to_dataset
 
     return dict_to_dataset(values, **labels)
+
+
+@contextmanager
+def _jax_left_alone() -> Iterator[None]:
+    """Where NumPyro is not installed, ArviZ is imported without JAX, which takes a second.
+
+    ArviZ loads both when they are first used. Of what is not there its loader notes who asked, by
+    a look at all modules, JAX among them.
+    """
+    is_needless = {"arviz_base", "jax"}.isdisjoint(sys.modules) and find_spec("numpyro") is None
+    if is_needless:
+        sys.modules["jax"] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        if is_needless:
+            del sys.modules["jax"]
 
 
 def with_units(dataset: xr.Dataset) -> xr.Dataset:
