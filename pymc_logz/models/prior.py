@@ -147,8 +147,9 @@ class PriorDraws:
             if self._fraction_outside > 1.0 - LEAST_FINITE and self.n_drawn >= 1000:
                 raise ImproperPriorError(
                     f"only {self.n_drawn - self.n_outside} of {self.n_drawn} prior draws fall "
-                    "inside what the transforms allow; change the prior so that it agrees with its "
-                    "transform"
+                    "inside what the transforms allow: nothing is left of those of "
+                    f"{self._names(np.isnan(rows))}. Change the prior so that it agrees with its "
+                    "transform, if pm.draw gives numbers for it"
                 )
             # sized by this call alone, so that its rows depend on the generator and nothing else
             share = max(n_kept / n_drawn, LEAST_FINITE)
@@ -161,14 +162,16 @@ class PriorDraws:
         expected = LEAST_FINITE * self.n_drawn
         if self.n_drawn < 1000 or self.n_rounded <= expected + 5.0 * np.sqrt(expected):
             return
-        infinite = np.any(np.isinf(rows), axis=0)
-        names = list(dict.fromkeys(self._owners[infinite].tolist()))
         raise ImproperPriorError(
-            f"{self.n_rounded} of {self.n_drawn} prior draws round to a bound of {names}, or to "
-            "infinity, in floating-point numbers: their unconstrained values are infinite, and log "
-            "Z would lack their part; use a prior with less mass there, or write the variable as a "
-            "function of one on an unbounded scale"
+            f"{self.n_rounded} of {self.n_drawn} prior draws round to a bound of "
+            f"{self._names(np.isinf(rows))}, or to infinity, in floating-point numbers: their "
+            "unconstrained values are infinite, and log Z would lack their part; use a prior with "
+            "less mass there, or write the variable as a function of one on an unbounded scale"
         )
+
+    def _names(self, which: np.ndarray) -> list[str]:
+        """Variables of which any of these entries of rows are."""
+        return list(dict.fromkeys(self._owners[np.any(which, axis=0)].tolist()))
 
 
 class Sampler:

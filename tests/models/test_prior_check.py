@@ -10,6 +10,7 @@ from support.checks import make_rng
 from support.prior_masses import check_prior_mass
 
 from pymc_logz.errors import EvidenceWarning, ImproperPriorError
+from pymc_logz.models.prior import PriorDraws
 from pymc_logz.models.prior_check import PriorMass, check_priors
 from pymc_logz.models.prior_looks import Bounds, Look
 
@@ -97,6 +98,25 @@ def test_a_check_without_a_verdict_says_so_each_time() -> None:
         with pytest.warns(EvidenceWarning, match=r"inconclusive: the mass of 'x' is not known"):
             reason = check_priors(model, make_rng("inconclusive"))
         assert "'x'" in str(reason)
+
+
+def test_draws_that_are_no_numbers_are_named() -> None:
+    """Would catch an error that leaves open which of many variables cannot be drawn."""
+
+    def draw(rng: Any = None, size: Any = None) -> np.ndarray:
+        return np.log(-rng.uniform(size=size))
+
+    def log_density(value: Any) -> Any:
+        return pm.logp(pm.Normal.dist(), value)
+
+    with pm.Model() as model:
+        pm.Normal("z")
+        pm.CustomDist("x", logp=log_density, random=draw)
+    with (
+        np.errstate(invalid="ignore"),
+        pytest.raises(ImproperPriorError, match=r"nothing is left of those of \['x'\]"),
+    ):
+        PriorDraws(model)(make_rng("no numbers"), 2000)
 
 
 def test_verdicts() -> None:
