@@ -15,7 +15,10 @@ from pymc_logz.energies import Energy
 from pymc_logz.kernels import Compose, Gibbs, Hamiltonian, IntegerWalk, RandomWalk
 from pymc_logz.kernels.compose import sums_out
 
-pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS"),
+    pytest.mark.usefixtures("no_look_in_this_file"),
+]
 ENERGIES = {
     "coal_mining": lambda: energies.coal_mining(energies.conjugate.COAL_MINING[20:60]),
     "coal_mining of all years": energies.coal_mining,

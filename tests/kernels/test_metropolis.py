@@ -102,8 +102,17 @@ def check_kernel(kernel: Any, *, name: str, beta: float, sizes: Iterable[float])
     )
 
 
-@EACH_KERNEL
-@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize(
+    ("name", "kernel"),
+    [
+        # Langevin is the Hamiltonian kernel with other settings
+        pytest.param(
+            *case, marks=[pytest.mark.slow] * (case[0] != "log_gamma" and case[1] is LANGEVIN)
+        )
+        for case in product(TARGETS, SIZES)
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
 def test_invariance(name: str, kernel: Kernel) -> None:
     """Catches any error of density, acceptance, interval, expansion or shrinkage."""
     for beta in (0.0, 0.3, 1.0):
@@ -251,6 +260,7 @@ def test_slice_by_hand() -> None:
 # Whole runs
 
 
+@pytest.mark.usefixtures("no_look_from_prior")
 @pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
 @pytest.mark.parametrize(
     "kernel",
@@ -288,6 +298,7 @@ def simulator_model() -> pm.Model:
     return model
 
 
+@pytest.mark.usefixtures("no_look_from_prior")
 @pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
 @pytest.mark.filterwarnings("ignore:the model has potentials")
 @pytest.mark.parametrize(

@@ -120,6 +120,7 @@ def test_ordinary_priors_are_drawn_from_as_they_were() -> None:
     assert changed == [spike]
 
 
+@pytest.mark.usefixtures("no_look_from_prior")
 def test_log_z_of_a_prior_beyond_rounding() -> None:
     """Catches 0.4 nats: 69% of the draws of Beta(1, 0.01) are 1 in double precision."""
     with pm.Model() as model:
@@ -154,6 +155,7 @@ def far_out(link: Callable[[Any], Any]) -> pm.Model:
     return model
 
 
+@pytest.mark.usefixtures("no_look_from_prior")
 def test_draws_beyond_all_numbers_count_as_likelihoods_of_zero() -> None:
     """Catches a prior that is refused, or renormalised, for draws that overflow."""
     log_precision = np.linspace(-60.0, 60.0, 4001)
