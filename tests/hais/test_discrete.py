@@ -27,7 +27,7 @@ ENERGIES = {
 }
 EACH = pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[pytest.mark.slow] * ("all years" in name)) for name in ENERGIES],
+    [pytest.param(name, marks=[pytest.mark.slow] * ("coal" in name)) for name in ENERGIES],
 )
 
 
@@ -69,7 +69,9 @@ def test_tempered_log_z_is_exact(name: str) -> None:
     models.assert_log_z(tree, energy_of(name).log_z, within=0.2 if settings else 0.05)
 
 
-@pytest.mark.parametrize("name", ["coal_mining", "thinned_poisson"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("coal_mining", marks=pytest.mark.slow), "thinned_poisson"]
+)
 def test_draws_are_those_of_the_posterior(name: str) -> None:
     """Catches whole numbers that come back as floats, and draws of another law."""
     tree, energy = run_of(name), energy_of(name)

@@ -23,6 +23,7 @@ SLOW = {
     "laplace_experts_36",
     "poisson_gamma",
     "radiata_pine_adjusted",
+    "ridge",
     "student_location",
     "student_t_experts_36",
     "two_gaussians_6",

@@ -99,7 +99,9 @@ def check_kernel(
 @pytest.mark.parametrize(
     ("name", "n_steps", "beta"),
     [
-        pytest.param(*case, marks=[pytest.mark.slow] * (case[1] == 3 and case != ("gaussian", 3, 1.0)))
+        pytest.param(
+            *case, marks=[pytest.mark.slow] * (case[1] == 3 and case != ("gaussian", 3, 1.0))
+        )
         for case in product(TARGETS, (1, 3), (0.0, 0.3, 1.0))
     ],
 )

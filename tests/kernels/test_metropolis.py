@@ -102,13 +102,19 @@ def check_kernel(kernel: Any, *, name: str, beta: float, sizes: Iterable[float])
     )
 
 
+COVERED = [
+    # Langevin is the Hamiltonian kernel with other settings
+    *((name, LANGEVIN) for name in TARGETS if name != "log_gamma"),
+    # the dense scale below has two dimensions too, and the slice by hand has this target
+    *((name, SLICE) for name in ("gaussian", "student")),
+]
+"""What others check, so that it runs with slow tests only."""
+
+
 @pytest.mark.parametrize(
     ("name", "kernel"),
     [
-        # Langevin is the Hamiltonian kernel with other settings
-        pytest.param(
-            *case, marks=[pytest.mark.slow] * (case[0] != "log_gamma" and case[1] is LANGEVIN)
-        )
+        pytest.param(*case, marks=[pytest.mark.slow] * (case in COVERED))
         for case in product(TARGETS, SIZES)
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
@@ -260,13 +266,12 @@ def test_slice_by_hand() -> None:
 # Whole runs
 
 
-@pytest.mark.usefixtures("no_look_from_prior")
 @pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
 @pytest.mark.parametrize(
     "kernel",
     [
-        # both are the Hamiltonian kernel with other settings
-        pytest.param(name, marks=[pytest.mark.slow] * (name in ("hmc", "langevin")))
+        # two are the Hamiltonian kernel with other settings, and walks have a test below
+        pytest.param(name, marks=[pytest.mark.slow] * (name != "slice"))
         for name in KERNELS
         if name != "hais"
     ],
@@ -298,7 +303,6 @@ def simulator_model() -> pm.Model:
     return model
 
 
-@pytest.mark.usefixtures("no_look_from_prior")
 @pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
 @pytest.mark.filterwarnings("ignore:the model has potentials")
 @pytest.mark.parametrize(

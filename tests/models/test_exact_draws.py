@@ -55,14 +55,16 @@ DRAWN: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 @pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning")
-@pytest.mark.parametrize("name", DRAWN)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "one stick")) for name in DRAWN]
+)
 def test_draws_follow_the_density_of_the_model(name: str) -> None:
     """Catches a part of the prior beyond rounding that is left out, and a wrong parameter."""
     model = model_of(DRAWN[name])
     prior, rng = PriorDraws(model), make_rng(name)
     draws = prior(rng, 2000)[:, 0]
     # a vector of one entry is evaluated row by row
-    n = 4001 if model["x"].ndim else 40_001
+    n = 2001 if model["x"].ndim else 40_001
     grid = np.linspace(draws.min() - np.ptp(draws), draws.max() + np.ptp(draws), n)
     log_prior, _ = RowDensity(flatten_model(model), FAST)(grid[:, None])
     density = np.exp(np.nan_to_num(log_prior, nan=-np.inf))
@@ -120,7 +122,6 @@ def test_ordinary_priors_are_drawn_from_as_they_were() -> None:
     assert changed == [spike]
 
 
-@pytest.mark.usefixtures("no_look_from_prior")
 def test_log_z_of_a_prior_beyond_rounding() -> None:
     """Catches 0.4 nats: 69% of the draws of Beta(1, 0.01) are 1 in double precision."""
     with pm.Model() as model:
@@ -155,7 +156,6 @@ def far_out(link: Callable[[Any], Any]) -> pm.Model:
     return model
 
 
-@pytest.mark.usefixtures("no_look_from_prior")
 def test_draws_beyond_all_numbers_count_as_likelihoods_of_zero() -> None:
     """Catches a prior that is refused, or renormalised, for draws that overflow."""
     log_precision = np.linspace(-60.0, 60.0, 4001)
