@@ -102,21 +102,17 @@ CALLS: dict[str, Callable[[pm.Model, xr.DataTree, int], Any]] = {
 }
 
 
-WITHOUT_LOOK = {"fitted", "evidence of a posterior"}
+WITHOUT_LOOK = {"fitted", "tempered", "evidence of a posterior"}
 """Whose look from the prior is that of `more draws than a portion`, or of `bridge`."""
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(
-            name, marks=[pytest.mark.usefixtures("no_look_from_prior")] * (name in WITHOUT_LOOK)
-        )
-        for name in CALLS
-    ],
-)
-def test_a_second_call_compiles_nothing(name: str, model: pm.Model, posterior: xr.DataTree) -> None:
+@pytest.mark.parametrize("name", CALLS)
+def test_a_second_call_compiles_nothing(
+    name: str, model: pm.Model, posterior: xr.DataTree, request: pytest.FixtureRequest
+) -> None:
     """Catches what is compiled for a seed, a number of rows, a fit, or one call only."""
+    if name in WITHOUT_LOOK:
+        request.getfixturevalue("no_look_from_prior")
     CALLS[name](model, posterior, 1)
     with counted_compilations() as again:
         CALLS[name](model, posterior, 2)

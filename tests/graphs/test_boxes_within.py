@@ -216,7 +216,10 @@ class NumpysTanh(Tanh):
     nfunc_spec = ("tanh", 1, 1)
 
 
-@pytest.mark.parametrize(("kind", "lacks"), [(Tanh, True), (TanhWithSlope, False)])
+@pytest.mark.parametrize(
+    ("kind", "lacks"),
+    [pytest.param(Tanh, True, marks=pytest.mark.slow), (TanhWithSlope, False)],
+)
 def test_a_function_of_numbers(kind, lacks):
     """Would catch an error about a method of a class, where a random walk needs no gradient."""
     op = Elemwise(kind(upgrade_to_float, name="tanh"))
@@ -244,6 +247,16 @@ def test_what_numpy_computes_is_no_black_box_and_may_lack_a_gradient():
     assert lacks_gradient(flat) is not None
 
 
+def test_a_function_of_numbers_may_lack_a_gradient():
+    op = Elemwise(Tanh(upgrade_to_float, name="tanh"))
+    with pm.Model() as model:
+        pm.Potential("likelihood", op(pm.Normal("t")))
+    flat = flatten_model(model)
+    assert flat.calls_host
+    assert lacks_gradient(flat) is not None
+
+
+@pytest.mark.filterwarnings("ignore::pymc_logz.EvidenceWarning")
 def test_a_gradient_of_open_shape_beside_a_constant():
     """Would catch constants among the inputs of a function that looks for shapes."""
 
@@ -261,6 +274,7 @@ def test_a_gradient_of_open_shape_beside_a_constant():
     assert tree["evidence"].attrs["backend"] == "jax"
 
 
+@pytest.mark.filterwarnings("ignore::pymc_logz.EvidenceWarning")
 def test_deterministics_see_inputs_that_no_box_has_written_into():
     class Line(Overwrites):
         def value(self, t):

@@ -104,7 +104,7 @@ def test_kernels_of_the_users_choice() -> None:
     """Catches a kernel that moves the variables of another one."""
     energy = energy_of("labelled_mixture")
     kernel = Compose({"label": IntegerWalk(n_tries=1), "mean": RandomWalk()})
-    tree = models.quick(energy.model, kernel=kernel, chains=4)
+    tree = models.quick(energy.model, kernel=kernel, chains=4, betas=200)
     models.assert_log_z(tree, energy.log_z, within=0.15)
     settings = tree.attrs["settings"]
     assert "IntegerWalk" in settings

@@ -25,6 +25,7 @@ SLOW = {
     "radiata_pine_adjusted",
     "ridge",
     "student_location",
+    "student_t_experts_4",
     "student_t_experts_36",
     "two_gaussians_6",
     "two_gaussians_20",

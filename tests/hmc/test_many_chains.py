@@ -83,7 +83,7 @@ def test_skewed_and_bounded() -> None:
     assert_detects(check, {name: 1.4 * value for name, value in found.items()})
 
 
-@pytest.mark.parametrize("refreshment", [0.2, 1.0])
+@pytest.mark.parametrize("refreshment", [0.2, pytest.param(1.0, marks=pytest.mark.slow)])
 def test_partial_refreshment(gaussian: pm.Model, refreshment: float) -> None:
     """Catches a momentum that is not carried from move to move, or not turned round."""
     tree = lz.sample_hmc(

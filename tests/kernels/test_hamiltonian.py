@@ -229,8 +229,19 @@ def test_leapfrog_has_local_order_three(name: str) -> None:
     assert_detects(check, make_integrator(name, broken="euler"))
 
 
-@pytest.mark.parametrize("n_steps", [1, 3])
-@pytest.mark.parametrize("name", TARGETS)
+EACH_TRAJECTORY = pytest.mark.parametrize(
+    ("name", "n_steps"),
+    [
+        *((name, 1) for name in TARGETS),
+        *(
+            pytest.param(name, 3, marks=[pytest.mark.slow] * (name != "gaussian"))
+            for name in TARGETS
+        ),
+    ],
+)
+
+
+@EACH_TRAJECTORY
 def test_leapfrog_is_reversible(name: str, n_steps: int) -> None:
     """Catches an asymmetric composition, which makes Metropolis acceptance wrong."""
     position, momentum = start_of(name)
@@ -239,8 +250,7 @@ def test_leapfrog_is_reversible(name: str, n_steps: int) -> None:
     assert_detects(check, make_integrator(name, n_steps=1, broken="euler"))
 
 
-@pytest.mark.parametrize("n_steps", [1, 3])
-@pytest.mark.parametrize("name", TARGETS)
+@EACH_TRAJECTORY
 def test_leapfrog_keeps_volume(name: str, n_steps: int) -> None:
     """Catches a kick that reads the momentum or a drift that reads the position."""
     position, momentum = start_of(name, n=8)
