@@ -84,6 +84,7 @@ SLOW = {
 
 
 DEAR = {
+    "bugs_hierarchy",
     "concentrations",
     "counts_with_effects",
     "errors_in_variables",
@@ -97,11 +98,14 @@ DEAR = {
     "jumping_level",
     "lasso_of_contrasts",
     "latent_exponentials",
+    "local_level",
     "noisy_process",
     "one_factor",
     "proportions",
+    "robust_regression",
     "seen_through",
     "separated",
+    "smooth_curve",
     "three_levels",
     "two_decays",
 }
