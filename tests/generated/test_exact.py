@@ -84,7 +84,6 @@ SLOW = {
 
 
 DEAR = {
-    "bugs_hierarchy",
     "concentrations",
     "counts_with_effects",
     "errors_in_variables",
@@ -238,7 +237,6 @@ def test_regressions_given_the_noise(name: str) -> None:
     assert found == pytest.approx(float(ours), rel=1e-8, abs=1e-5)
 
 
-# the first seeds of which noise is a standard deviation: each costs the exact log Z of its model
 @pytest.mark.parametrize(("centred", "seed"), [(True, 12), (False, 0)])
 def test_a_process_given_its_height_and_the_noise(centred: bool, seed: int) -> None:
     """Would catch another matrix than the model's, and a height that is taken twice."""
