@@ -3,13 +3,14 @@
 import gc
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
-from support.compilations import counted_compilations
+from support.compilations import Compilations, counted_compilations
 
 import pymc_logz as lz
 from pymc_logz.models.cache import kept_for
@@ -93,12 +94,6 @@ CALLS: dict[str, Callable[[pm.Model, xr.DataTree, int], Any]] = {
     "evidence of a run": lambda model, _, seed: lz.evidence(
         hais(model), model, random_seed=seed, progressbar=False
     ),
-    "sensitivity": lambda model, tree, seed: lz.evidence_sensitivity(
-        lz.bridge_sampling(tree, model, random_seed=1, progressbar=False),
-        model,
-        {"width": np.linspace(1, 3, 2 + seed)},
-        progressbar=False,
-    ),
     "data rows": lambda model, _, seed: lz.marginal_log_likelihood(
         model, {"observed": seed + Y[None]}, 32, betas=BETAS, random_seed=seed, progressbar=False
     ),
@@ -107,12 +102,34 @@ CALLS: dict[str, Callable[[pm.Model, xr.DataTree, int], Any]] = {
 }
 
 
+WITHOUT_LOOK = {"fitted", "tempered", "evidence of a posterior"}
+"""Whose look from the prior is that of `more draws than a portion`, or of `bridge`."""
+
+
 @pytest.mark.parametrize("name", CALLS)
-def test_a_second_call_compiles_nothing(name: str, model: pm.Model, posterior: xr.DataTree) -> None:
+def test_a_second_call_compiles_nothing(
+    name: str, model: pm.Model, posterior: xr.DataTree, request: pytest.FixtureRequest
+) -> None:
     """Catches what is compiled for a seed, a number of rows, a fit, or one call only."""
+    if name in WITHOUT_LOOK:
+        request.getfixturevalue("no_look_from_prior")
     CALLS[name](model, posterior, 1)
     with counted_compilations() as again:
         CALLS[name](model, posterior, 2)
+    assert (again.by_pytensor, again.by_xla) == (0, 0)
+
+
+@pytest.mark.usefixtures("no_look_from_prior")
+def test_a_second_sensitivity_compiles_nothing(model: pm.Model, posterior: xr.DataTree) -> None:
+    """Catches what is compiled for a number of alternatives."""
+    bridged = lz.bridge_sampling(posterior, model, random_seed=1, progressbar=False)
+
+    def call(n: int) -> None:
+        lz.evidence_sensitivity(bridged, model, {"width": np.linspace(1, 3, n)}, progressbar=False)
+
+    call(3)
+    with counted_compilations() as again:
+        call(4)
     assert (again.by_pytensor, again.by_xla) == (0, 0)
 
 
@@ -124,22 +141,41 @@ def test_the_same_seed_gives_the_same_numbers_again(begun: tuple[pm.Model, xr.Da
         np.testing.assert_array_equal(first["posterior"][name], second["posterior"][name])
 
 
-def test_methods_share_what_they_need(
-    begun: tuple[pm.Model, xr.DataTree], posterior: xr.DataTree
-) -> None:
-    """Catches a method with a preparation of its own: a run is tempered by the same moves."""
-    model, _ = begun
+@dataclass
+class Life:
+    """What a model leaves that was annealed, bridged, tempered and then dropped."""
+
+    of_bridge: Compilations
+    of_tempering: Compilations
+    trees: list[xr.DataTree]
+    left: list[object]
+    """What is still there of the model, and of what was made for it."""
+
+
+@pytest.fixture(scope="module")
+def life(posterior: xr.DataTree) -> Life:
+    """One model from its first call to its end."""
+    model = line()
+    trees = [hais(model)]
     with counted_compilations() as of_bridge:
-        lz.bridge_sampling(posterior, model, random_seed=1, progressbar=False)
+        trees.append(lz.bridge_sampling(posterior, model, random_seed=1, progressbar=False))
     with counted_compilations() as of_tempering:
-        CALLS["tempered"](model, posterior, 1)
+        trees.append(CALLS["tempered"](model, posterior, 1))
+    watched = [weakref.ref(thing) for thing in (model, kept_for(model), model["slope"])]
+    del model
+    gc.collect()
+    return Life(of_bridge, of_tempering, trees, [ref() for ref in watched])
+
+
+def test_methods_share_what_they_need(life: Life) -> None:
+    """Catches a method with a preparation of its own: a run is tempered by the same moves."""
     # the density of rows and the way from draws to rows; the shapes of draws; and, for another look
     # from the prior, moves along a path that is open for mixtures: one at a time by NumPy, with a
     # count of their bytes, and several by JAX
-    assert of_bridge.by_pytensor <= 6
-    assert of_bridge.by_xla <= 2
+    assert life.of_bridge.by_pytensor <= 6
+    assert life.of_bridge.by_xla <= 2
     # the walk along the levels
-    assert of_tempering.by_pytensor <= 1
+    assert life.of_tempering.by_pytensor <= 1
 
 
 def test_new_data_compile_nothing_and_count(begun: tuple[pm.Model, xr.DataTree]) -> None:
@@ -164,15 +200,10 @@ def test_simulated_data_compile_nothing() -> None:
     assert again.total == 0
 
 
-def test_a_dropped_model_takes_all_with_it(posterior: xr.DataTree) -> None:
+def test_a_dropped_model_takes_all_with_it(life: Life) -> None:
     """Catches compiled moves that outlive the model, through a cache or a result."""
-    model = line()
-    trees = [hais(model), lz.bridge_sampling(posterior, model, random_seed=1, progressbar=False)]
-    watched = [weakref.ref(thing) for thing in (model, kept_for(model), model["slope"])]
-    del model
-    gc.collect()
-    assert [ref() for ref in watched] == [None, None, None]
-    assert all("evidence" in tree.children for tree in trees)
+    assert life.left == [None, None, None]
+    assert all("evidence" in tree.children for tree in life.trees)
 
 
 def circle() -> pm.Model:

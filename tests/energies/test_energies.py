@@ -7,6 +7,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
+from pytensor.graph.replace import vectorize_graph
 from scipy import integrate, stats
 from scipy.special import logsumexp
 from support.energies_in_closed_form import (
@@ -189,8 +190,14 @@ def test_model_is_closed_form(name: str) -> None:
 
 @cache
 def gradient(name: str) -> Callable[..., np.ndarray]:
-    """Compiled gradient of the log density in the unconstrained space."""
-    function: Callable[..., np.ndarray] = ENERGIES[name].model.compile_dlogp(mode=FAST)
+    """Compiled gradient of the log density in the unconstrained space, for rows of values."""
+    model = ENERGIES[name].model
+    rows = {
+        var: pt.tensor(var.name, dtype=var.dtype, shape=(None, *var.type.shape))
+        for var in model.value_vars
+    }
+    by_row = vectorize_graph(model.dlogp(), rows)
+    function: Callable[..., np.ndarray] = pm.compile(list(rows.values()), by_row, mode=FAST)
     return function
 
 
@@ -204,7 +211,7 @@ def stein_z_scores(name: str, stretch: float = 1.0) -> np.ndarray:
     values = to_values(energy, draw(name, 1_200))
     centres = {k: v.mean(axis=0) for k, v in values.items()}
     values = {k: centres[k] + stretch * (v - centres[k]) for k, v in values.items()}
-    score = call_by_row(gradient(name), values)
+    score = gradient(name)(**values)
     names = [v.name for v in energy.model.value_vars]
     centred = np.column_stack([values[k] - centres[k] for k in names])
     products = centred * score

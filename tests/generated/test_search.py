@@ -21,7 +21,7 @@ SAMPLE = [
     "gamma_poisson",
     pytest.param("two_levels", marks=pytest.mark.slow),
     pytest.param("sign_modes", marks=pytest.mark.slow),
-    "spike_and_slab",
+    pytest.param("spike_and_slab", marks=pytest.mark.slow),
     pytest.param("quadratic_potential", marks=pytest.mark.slow),
 ]
 

@@ -134,7 +134,7 @@ def beside_a_coin(op, t):
 
 
 WAYS = [
-    in_a_graph,
+    pytest.param(in_a_graph, marks=pytest.mark.slow),  # beside the one with a gradient
     with_own_gradient,
     in_rows,
     pytest.param(in_rows_of_graphs, marks=pytest.mark.slow),  # beside its two parts
@@ -216,7 +216,10 @@ class NumpysTanh(Tanh):
     nfunc_spec = ("tanh", 1, 1)
 
 
-@pytest.mark.parametrize(("kind", "lacks"), [(Tanh, True), (TanhWithSlope, False)])
+@pytest.mark.parametrize(
+    ("kind", "lacks"),
+    [pytest.param(Tanh, True, marks=pytest.mark.slow), (TanhWithSlope, False)],
+)
 def test_a_function_of_numbers(kind, lacks):
     """Would catch an error about a method of a class, where a random walk needs no gradient."""
     op = Elemwise(kind(upgrade_to_float, name="tanh"))
@@ -244,6 +247,16 @@ def test_what_numpy_computes_is_no_black_box_and_may_lack_a_gradient():
     assert lacks_gradient(flat) is not None
 
 
+def test_a_function_of_numbers_may_lack_a_gradient():
+    op = Elemwise(Tanh(upgrade_to_float, name="tanh"))
+    with pm.Model() as model:
+        pm.Potential("likelihood", op(pm.Normal("t")))
+    flat = flatten_model(model)
+    assert flat.calls_host
+    assert lacks_gradient(flat) is not None
+
+
+@pytest.mark.filterwarnings("ignore::pymc_logz.EvidenceWarning")
 def test_a_gradient_of_open_shape_beside_a_constant():
     """Would catch constants among the inputs of a function that looks for shapes."""
 
@@ -257,10 +270,11 @@ def test_a_gradient_of_open_shape_beside_a_constant():
             return [*super().pullback(inputs, outputs, cotangents), DisconnectedType()()]
 
     model = model_of(lambda op, t: op(t, pt.constant(X)), Beside())
-    tree = lz.sample_hais(model=model, **FAST)
+    tree = lz.sample_hais(64, 1, model=model, betas=8, tune=8, **FAST)
     assert tree["evidence"].attrs["backend"] == "jax"
 
 
+@pytest.mark.filterwarnings("ignore::pymc_logz.EvidenceWarning")
 def test_deterministics_see_inputs_that_no_box_has_written_into():
     class Line(Overwrites):
         def value(self, t):
@@ -273,7 +287,7 @@ def test_deterministics_see_inputs_that_no_box_has_written_into():
         before = pm.Deterministic("before", Line()(t))
         pm.Deterministic("after", t + 0.0)
         pm.Normal("y", before, 0.5, observed=Y)
-    posterior = lz.sample_hais(model=model, **FAST)["weighted_posterior"]
+    posterior = lz.sample_hais(64, 1, model=model, betas=8, tune=8, **FAST)["weighted_posterior"]
     np.testing.assert_allclose(posterior["after"], posterior["t"])
 
 
@@ -298,8 +312,17 @@ class SumWithSlope(Sum):
 NUMBA = pytest.mark.slow, pytest.mark.filterwarnings("ignore:Numba will use object mode")
 
 
-@pytest.mark.parametrize("mode", ["JAX", numpy_mode(), pytest.param("NUMBA", marks=NUMBA)])
-@pytest.mark.parametrize("op", [Sum, SumWithSlope])
+# each Op and each of the two backends once by default
+@pytest.mark.parametrize(
+    ("op", "mode"),
+    [
+        (SumWithSlope, "JAX"),
+        (Sum, numpy_mode()),
+        pytest.param(Sum, "JAX", marks=pytest.mark.slow),
+        pytest.param(SumWithSlope, numpy_mode(), marks=pytest.mark.slow),
+        *(pytest.param(op, "NUMBA", marks=NUMBA) for op in (Sum, SumWithSlope)),
+    ],
+)
 def test_inputs_that_vary_along_axes_of_their_own(op, mode):
     """Would catch an input that counts as shared by all rows since it varies along one axis."""
     y = np.random.default_rng(3).normal(size=4)

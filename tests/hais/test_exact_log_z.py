@@ -21,7 +21,11 @@ MAX_ERROR = 0.1
 SLOW = {
     "laplace_experts_4",
     "laplace_experts_36",
+    "poisson_gamma",
     "radiata_pine_adjusted",
+    "ridge",
+    "student_location",
+    "student_t_experts_4",
     "student_t_experts_36",
     "two_gaussians_6",
     "two_gaussians_20",

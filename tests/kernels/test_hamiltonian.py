@@ -95,23 +95,23 @@ def check_kernel(
     )
 
 
-# several steps differ from one in the trajectory alone, whatever beta is
+# several steps differ from one in the trajectory alone, whatever beta and the target are
 @pytest.mark.parametrize(
-    ("n_steps", "beta"),
+    ("name", "n_steps", "beta"),
     [
-        *((1, beta) for beta in (0.0, 0.3, 1.0)),
-        *(pytest.param(3, beta, marks=pytest.mark.slow) for beta in (0.0, 0.3)),
-        (3, 1.0),
+        pytest.param(
+            *case, marks=[pytest.mark.slow] * (case[1] == 3 and case != ("gaussian", 3, 1.0))
+        )
+        for case in product(TARGETS, (1, 3), (0.0, 0.3, 1.0))
     ],
 )
-@pytest.mark.parametrize("name", TARGETS)
 def test_invariance(name: str, n_steps: int, beta: float) -> None:
     """Catches any error of density, gradient pairing, acceptance, flip or refreshment."""
     settings = product(STEP_SIZES, REFRESHMENTS)
     check_kernel(Hamiltonian(n_steps=n_steps), name=name, beta=beta, settings=settings)
 
 
-@pytest.mark.parametrize("n_steps", [1, 3])
+@pytest.mark.parametrize("n_steps", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_invariance_with_dense_scale(n_steps: int) -> None:
     """Catches a triangular factor in the drift that the kick does not transpose."""
     kernel = Hamiltonian(n_steps=n_steps, dense=True)
@@ -128,7 +128,7 @@ def test_invariance_with_dense_scale(n_steps: int) -> None:
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Hamiltonian) else str(value),
 )
-@pytest.mark.parametrize("name", ["gaussian", "log_gamma"])
+@pytest.mark.parametrize("name", [pytest.param("gaussian", marks=pytest.mark.slow), "log_gamma"])
 def test_invariance_detects_broken_kernel(
     broken: Hamiltonian, refreshment: float, name: str
 ) -> None:
@@ -229,8 +229,19 @@ def test_leapfrog_has_local_order_three(name: str) -> None:
     assert_detects(check, make_integrator(name, broken="euler"))
 
 
-@pytest.mark.parametrize("n_steps", [1, 3])
-@pytest.mark.parametrize("name", TARGETS)
+EACH_TRAJECTORY = pytest.mark.parametrize(
+    ("name", "n_steps"),
+    [
+        *((name, 1) for name in TARGETS),
+        *(
+            pytest.param(name, 3, marks=[pytest.mark.slow] * (name != "gaussian"))
+            for name in TARGETS
+        ),
+    ],
+)
+
+
+@EACH_TRAJECTORY
 def test_leapfrog_is_reversible(name: str, n_steps: int) -> None:
     """Catches an asymmetric composition, which makes Metropolis acceptance wrong."""
     position, momentum = start_of(name)
@@ -239,8 +250,7 @@ def test_leapfrog_is_reversible(name: str, n_steps: int) -> None:
     assert_detects(check, make_integrator(name, n_steps=1, broken="euler"))
 
 
-@pytest.mark.parametrize("n_steps", [1, 3])
-@pytest.mark.parametrize("name", TARGETS)
+@EACH_TRAJECTORY
 def test_leapfrog_keeps_volume(name: str, n_steps: int) -> None:
     """Catches a kick that reads the momentum or a drift that reads the position."""
     position, momentum = start_of(name, n=8)

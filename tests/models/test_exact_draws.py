@@ -55,14 +55,16 @@ DRAWN: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 @pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning")
-@pytest.mark.parametrize("name", DRAWN)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "one stick")) for name in DRAWN]
+)
 def test_draws_follow_the_density_of_the_model(name: str) -> None:
     """Catches a part of the prior beyond rounding that is left out, and a wrong parameter."""
     model = model_of(DRAWN[name])
     prior, rng = PriorDraws(model), make_rng(name)
     draws = prior(rng, 2000)[:, 0]
     # a vector of one entry is evaluated row by row
-    n = 4001 if model["x"].ndim else 40_001
+    n = 2001 if model["x"].ndim else 40_001
     grid = np.linspace(draws.min() - np.ptp(draws), draws.max() + np.ptp(draws), n)
     log_prior, _ = RowDensity(flatten_model(model), FAST)(grid[:, None])
     density = np.exp(np.nan_to_num(log_prior, nan=-np.inf))

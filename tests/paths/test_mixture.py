@@ -236,7 +236,7 @@ def moved(block: Block) -> list[np.ndarray]:
     return [np.asarray(state.position), np.asarray(trace.log_ratio)]
 
 
-@pytest.mark.parametrize("how", ["vector", "row"])
+@pytest.mark.parametrize("how", ["vector", pytest.param("row", marks=pytest.mark.slow)])
 def test_other_numbers_of_components_compile_nothing(how: str) -> None:
     """Catches a path that PyTensor compiles again for each reference that is tried."""
     block = Block(mixture_path(prior_path(how)), Hamiltonian(dense=False), N_ROWS, {"mode": "JAX"})
@@ -263,12 +263,14 @@ def test_the_first_component_compiles_nothing_at_all() -> None:
     assert count.total == 0
 
 
-@pytest.mark.usefixtures("c_compiler")
-def test_a_backend_moves_as_the_others() -> None:
+@pytest.mark.parametrize("other", ["FAST_COMPILE", pytest.param("CVM", marks=pytest.mark.slow)])
+def test_a_backend_moves_as_the_others(other: str, request: pytest.FixtureRequest) -> None:
     """Catches a batch of terms that one backend reads in another order."""
+    if other == "CVM":
+        request.getfixturevalue("c_compiler")
     start = mixture(2)
     ends = []
-    for mode in ("JAX", "CVM"):
+    for mode in ("JAX", other):
         block = Block(mixture_path(prior_path()), Hamiltonian(dense=False), N_ROWS, {"mode": mode})
         ends.append(
             moved(block.along(leaving(block.path, start, Funnel.none(D)), sample_reference=start))

@@ -264,7 +264,7 @@ def test_a_mode_that_a_wider_prior_opens_is_told() -> None:
         parts = [-10 * pt.sum((x - centre) ** 2) for centre in (0.5, -4.0)]
         pm.Potential("modes", pt.logsumexp(pt.stack(parts)))
     tree = lz.sample_hais(model=model, random_seed=1, progressbar=False)
-    with pytest.warns(UserWarning, match="alternative 2: .* walked from the prior"):
-        changed = lz.evidence_sensitivity(tree, model, {"width": [0.4, 0.8, 4.0]})["sensitivity"]
-    assert list(changed["status"].values) == ["ok", "ok", "missed_mode"]
+    with pytest.warns(UserWarning, match="alternative 1: .* walked from the prior"):
+        changed = lz.evidence_sensitivity(tree, model, {"width": [0.8, 4.0]})["sensitivity"]
+    assert list(changed["status"].values) == ["ok", "missed_mode"]
     assert float(model["width"].get_value()) == 0.5
