@@ -140,8 +140,10 @@ def test_heavy_tails_are_told_from_light_ones() -> None:
     rng = make_rng("tails")
     light = fitted_clusters(rng.standard_normal((N, 2)), N, rng)
     heavy = fitted_clusters(rng.standard_t(3, (N, 2)), N, rng)
+    heaviest = fitted_clusters(rng.standard_cauchy((N, 1)), N, rng)
     assert {part.df for part in light.components} == {20.0}
     assert {part.df for part in heavy.components} == {5.0}
+    assert {part.df for part in heaviest.components} == {1.0}
 
 
 def test_components_are_never_more_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
