@@ -41,14 +41,11 @@ PYMC_PLACES = (
 ARRAY_LIBRARIES = {"numpy", "scipy", "arviz_stats"}
 ARRAY_UNITS = {"errors", "arguments", "weights", "estimators"}
 
-
 SOURCES = sorted(
     path
     for folder in (PACKAGE, "tests", "examples", "benchmarks")
     for path in (ROOT / folder).rglob("*.py")
 )
-
-
 parsed = cache(ast.parse)  # each file once, for all rules
 
 
@@ -84,8 +81,7 @@ def _at_run_time(tree: ast.AST) -> Iterator[ast.AST]:
 def module_imports(module: str) -> frozenset[str]:
     """Absolute names of all that one of the package's modules imports."""
     path = FILES[module]
-    found = imports(path.read_text(), module, is_package=path.name == "__init__.py")
-    return frozenset(found)
+    return frozenset(imports(path.read_text(), module, is_package=path.name == "__init__.py"))
 
 
 def wrong_directions(module: str, imported: set[str]) -> set[str]:

@@ -135,7 +135,7 @@ def test_paper_settings_with_adaptive_ladder_are_kept() -> None:
 def test_scale_per_dimension_with_adaptive_ladder() -> None:
     """Would catch a scale for each dimension that only works without a pilot."""
     kernel = lz.kernels.Hamiltonian(scale=(1.0, 0.5))
-    tree = models.quick(models.with_potential(), kernel=kernel)
+    tree = models.quick(models.with_potential(), kernel=kernel, compile_kwargs=NUMPY)
     assert models.log_z_of(tree)[2] == "ok"
 
 
