@@ -181,7 +181,6 @@ def test_exact_observations_are_sampled_on_their_level_set() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:The number of samples is too small")
-@pytest.mark.usefixtures("no_look_from_prior")
 def test_simulator_with_a_likelihood_is_checked_by_it() -> None:
     with pm.Model() as model:
         # an initial value once made the second opinion fail, and with it the first

@@ -141,7 +141,7 @@ def test_many_entries_and_whole_variables() -> None:
         + stats.norm(0, np.sqrt(2)).logpdf([1.0, -1.0]).sum()
         + stats.dirichlet_multinomial([1.0, 2.0, 0.7], 5).logpmf([1, 3, 1])
     )
-    for source, n in ((whole, 8000), (by_scipy, 4000)):
+    for source, n in ((whole, 20_000), (by_scipy, 4000)):
         tree = lz.importance_sampling(source, model, n, random_seed=2)
         entry = tree["evidence"].to_dataset().isel(estimator=0)
         assert str(entry["status"].item()) == "ok"
