@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 from support.layout import (
@@ -40,12 +41,12 @@ PYMC_PLACES = (
 ARRAY_LIBRARIES = {"numpy", "scipy", "arviz_stats"}
 ARRAY_UNITS = {"errors", "arguments", "weights", "estimators"}
 
-
 SOURCES = sorted(
     path
     for folder in (PACKAGE, "tests", "examples", "benchmarks")
     for path in (ROOT / folder).rglob("*.py")
 )
+parsed = cache(ast.parse)  # each file once, for all rules
 
 
 def imports(source: str, module: str, *, is_package: bool = False) -> set[str]:
@@ -56,7 +57,7 @@ def imports(source: str, module: str, *, is_package: bool = False) -> set[str]:
     parts = module.split(".")
     here = parts if is_package else parts[:-1]
     found = set()
-    for node in _at_run_time(ast.parse(source)):
+    for node in _at_run_time(parsed(source)):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -76,10 +77,11 @@ def _at_run_time(tree: ast.AST) -> Iterator[ast.AST]:
         yield from _at_run_time(node)
 
 
-def module_imports(module: str) -> set[str]:
+@cache
+def module_imports(module: str) -> frozenset[str]:
     """Absolute names of all that one of the package's modules imports."""
     path = FILES[module]
-    return imports(path.read_text(), module, is_package=path.name == "__init__.py")
+    return frozenset(imports(path.read_text(), module, is_package=path.name == "__init__.py"))
 
 
 def wrong_directions(module: str, imported: set[str]) -> set[str]:
@@ -155,7 +157,7 @@ def too_long(text: str) -> dict[str, int]:
     """The file and its functions that are longer than allowed, with their lines."""
     n = len(text.splitlines())
     whole = {"the file": n} if n > MAX_FILE_LINES else {}
-    lengths = {node.name: function_lines(node) for node in functions(ast.parse(text))}
+    lengths = {node.name: function_lines(node) for node in functions(parsed(text))}
     return whole | {name: lines for name, lines in lengths.items() if lines > MAX_FUNCTION_LINES}
 
 
@@ -186,7 +188,7 @@ def private_imports(source: str, module: str) -> set[str]:
     """Names with a leading underscore that a module takes from another one of the package."""
     return {
         f"{node.module}.{alias.name}"
-        for node in ast.walk(ast.parse(source))
+        for node in ast.walk(parsed(source))
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE)
         for alias in node.names
         if alias.name.startswith("_") and not alias.name.startswith("__")
@@ -252,7 +254,7 @@ def test_sizes():
 
 
 def test_public_names_have_docstrings():
-    assert broken(lambda module: undocumented(ast.parse(FILES[module].read_text()))) == {}
+    assert broken(lambda module: undocumented(parsed(FILES[module].read_text()))) == {}
 
 
 def test_private_names_stay_in_their_module():

@@ -10,12 +10,16 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
+import xarray as xr
+from arviz_base import dict_to_dataset
 from scipy import stats
 from scipy.special import logsumexp
 from support import pymc_models as models
+from support.checks import assert_detects
+from support.integer_targets import check_counts
+from support.label_models import CASES, INDEPENDENT, X, groups, vector
 
 import pymc_logz as lz
-from pymc_logz import energies
 from pymc_logz.discrete import summing
 from pymc_logz.discrete.independence import SEVERAL, Tracer
 from pymc_logz.models.flat import FlatModel, constrain, flatten_model
@@ -27,105 +31,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS"),
     pytest.mark.filterwarnings("ignore:the model has potentials"),
 ]
-X = np.array([-2.0, -1.5, 0.3, 1.8])
-
-
-def categories() -> None:
-    """Labels whose probabilities are free, and that pick means and spreads."""
-    weight = pm.Dirichlet("weight", np.ones(3))
-    mean, sd = pm.Normal("mean", 0, 3, shape=3), pm.HalfNormal("sd", shape=3)
-    label = pm.Categorical("label", weight, shape=4)
-    pm.Normal("y", mean[label], sd[label], observed=X)
-
-
-def groups() -> None:
-    """Labels of two groups, each of which two observations share, in a switch."""
-    mean = pm.Normal("mean")
-    label = pm.Bernoulli("label", pm.math.sigmoid(mean), shape=2)
-    pm.Normal("y", pm.math.switch(label[np.array([0, 0, 1, 1])], mean, -1.0), 1, observed=X)
-
-
-def table() -> None:
-    """Labels in a table, whose rows are summed over columns by the likelihood."""
-    mean = pm.Normal("mean")
-    label = pm.DiscreteUniform("label", -1, 1, shape=(4, 1))
-    terms = pm.logp(pm.Normal.dist(mean * label, 1.0), np.stack([X, X + 1], axis=1))
-    pm.Potential("both", terms.sum(axis=1))
-
-
-def both() -> None:
-    """A change between two ways that labels work: together and one by one."""
-    mean, change = pm.Normal("mean"), pm.DiscreteUniform("change", 1, 3)
-    label = pm.Bernoulli("label", 0.3, shape=4)
-    rate = pm.math.switch(np.arange(4) < change, mean * label, 2.0 - label)
-    pm.Normal("y", rate, 1.0, observed=X)
-
-
-def neighbours() -> None:
-    """Labels that depend on each other."""
-    mean = pm.Normal("mean")
-    label = pm.Bernoulli("label", 0.4, shape=4)
-    pm.Normal("y", mean * label, 1.0, observed=X)
-    pm.Potential("alike", (label[1:] * label[:-1]).sum() * mean)
-
-
-def hierarchy() -> None:
-    """A label whose own prior is another label's, and values with other bounds."""
-    top = pm.Bernoulli("top", 0.3)
-    label = pm.Binomial("label", n=np.array([1, 3]), p=0.2 + 0.5 * top, shape=2)
-    mean = pm.Normal("mean")
-    pm.Normal("y", mean + label, 1.0, observed=X[:2])
-
-
-def steps() -> None:
-    """A hidden Markov chain, written as a loop over its steps."""
-    move, start = pm.Dirichlet("move", np.ones((3, 3))), pm.Dirichlet("start", np.ones(3))
-    mean = pm.Normal("mean", 0, 2, shape=3)
-    state = [pm.Categorical("state_0", start)]
-    for t in range(1, 5):
-        state.append(pm.Categorical(f"state_{t}", move[state[-1]]))
-    pm.Normal("y", mean[pt.stack(state)], 1.0, observed=np.append(X, 0.5))
-
-
-def vector() -> None:
-    """A hidden Markov chain, written as a vector; some of its moves are impossible."""
-    stay, mean = pm.Beta("stay", 2, 1), pm.Normal("mean", shape=2)
-    move = pt.stack([pt.stack([stay, 1 - stay]), np.array([0.0, 1.0])])
-    state = pm.Categorical("state", np.ones(2) / 2, shape=7)
-    pm.Potential("moves", pt.log(2 * move[state[:-1], state[1:]]).sum())
-    pm.Normal("y", mean[state], 1.0, observed=np.resize(X, 7))
-
-
-def ring() -> None:
-    """Signs that depend on two neighbours each, all around, and on one in the middle."""
-    mean, middle = pm.Normal("mean"), pm.Bernoulli("middle", 0.3)
-    label = pm.DiscreteUniform("label", -1, 1, shape=6)
-    pm.Potential("alike", (label * label[np.arange(-1, 5)]).sum() * mean)
-    pm.Normal("y", mean + label + middle, 1.0, observed=np.resize(X, 6))
-
-
-def tree() -> None:
-    """Labels that each hang on one of two others, which hang on a third."""
-    mean, top = pm.Normal("mean"), pm.Bernoulli("top", 0.3)
-    inner = pm.Bernoulli("inner", pm.math.switch(top, 0.8, 0.3), shape=2)
-    label = pm.Bernoulli("label", 0.1 + 0.7 * inner[np.array([0, 0, 0, 1, 1, 1])], shape=6)
-    pm.Normal("y", mean * label, 1.0, observed=np.resize(X, 6))
-
-
-CASES: dict[str, tuple[Callable[[], None], tuple[int, int, int]]] = {
-    "categories": (categories, (1, 3, 4)),
-    "groups": (groups, (1, 2, 2)),
-    "table": (table, (1, 3, 4)),
-    "both": (both, (3, 2, 4)),
-    "neighbours": (neighbours, (1, 2, 4)),
-    "hierarchy": (hierarchy, (2, 4, 2)),
-    "steps": (steps, (1, 3, 5)),
-    "vector": (vector, (1, 2, 7)),
-    "ring": (ring, (2, 3, 6)),
-    "tree": (tree, (1, 2, 9)),
-}
-INDEPENDENT = {"neighbours": 0, "steps": 3, "vector": 0, "ring": 0, "tree": 7}
-"""Entries that are drawn at once, where others are summed out besides."""
 EACH = pytest.mark.parametrize("name", CASES)
 
 
@@ -171,27 +76,28 @@ def test_sums_are_those_over_all_values(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["both", pytest.param("steps", marks=pytest.mark.slow), "vector"])
 def test_whole_numbers_are_drawn_again(name: str) -> None:
-    """Catches draws of another law than that given the continuous variables."""
+    """Catches draws of another law than that given the continuous variables, or given others."""
     whole = flat_of(CASES[name][0])
     summed = summed_out(whole)
     assert isinstance(summed, FlatModel)
-    row = np.full(whole.n_dims, 0.7)
-    columns = [site.column for site in whole.sites]
-    draws = constrain(summed, np.tile(row[whole.continuous], (4_000, 1)))
+    row, columns = np.full(whole.n_dims, 0.7), [site.column for site in whole.sites]
+    draws = constrain(summed, np.tile(row[whole.continuous], (1_500, 1)))
     names = dict.fromkeys(whole.owners[column] for column in columns)
-    joint = np.column_stack([draws[name].reshape(4_000, -1) for name in names])
+    joint = np.column_stack([draws[name].reshape(1_500, -1) for name in names])
     assert all(draws[name].dtype.kind == "i" for name in names)
     points = np.array(list(product(*(range(site.lower, site.upper + 1) for site in whole.sites))))
-    rows = np.tile(row, (len(points), 1))
-    rows[:, columns] = points
-    of_whole = values_of(whole)
-    log_p = np.array([float(sum(of_whole(row))) for row in rows])
-    probability = np.exp(log_p - logsumexp(log_p))
-    counts = (joint[:, None] == points).all(axis=2).sum(axis=0)
-    keep = probability > 0.003
-    error = np.sqrt(probability[keep] * (1 - probability[keep]) / len(joint))
-    assert np.all(np.abs(counts[keep] / len(joint) - probability[keep]) < 5 * error)
-    assert counts[probability == 0].sum() == 0
+    counts, of_whole = (joint[:, None] == points).all(axis=2).sum(axis=0), values_of(whole)
+
+    def check(at: float) -> None:
+        rows = np.full((len(points), whole.n_dims), at)
+        rows[:, columns] = points
+        log_p = np.array([float(sum(of_whole(row))) for row in rows])
+        probability = np.exp(log_p - logsumexp(log_p))
+        check_counts(counts, probability)
+        assert counts[probability == 0].sum() == 0
+
+    check(0.7)
+    assert_detects(check, 0.4)
 
 
 def test_gradients_past_impossible_values() -> None:
@@ -358,17 +264,24 @@ def test_owners_are_followed_through_a_graph() -> None:
     assert all(np.any(found == SEVERAL) for found in owners[len(apart) :])
 
 
-def test_evidence_sums_out_and_says_so() -> None:
-    """Catches a model of which evidence moves labels that it could sum out; by enumeration."""
+@cache
+def enumerated() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Means, labels, and the log density of each pair, of `groups`."""
     whole = flat_of(groups)
     of_whole, grid = values_of(whole), np.linspace(-6, 6, 241)
     labels = np.array(list(product((0, 1), repeat=2)))
     rows = np.zeros((grid.size, len(labels), whole.n_dims))
     rows[..., whole.continuous] = grid[:, None, None]
     rows[..., [site.column for site in whole.sites]] = labels
-    log_p = np.apply_along_axis(lambda row: float(sum(of_whole(row))), 2, rows)
+    return grid, labels, np.apply_along_axis(lambda row: float(sum(of_whole(row))), 2, rows)
+
+
+@pytest.mark.usefixtures("no_look_from_prior")
+def test_evidence_sums_out_and_says_so() -> None:
+    """Catches a model of which evidence moves labels that it could sum out; by enumeration."""
+    grid, labels, log_p = enumerated()
     log_z = float(logsumexp(log_p) + np.log(grid[1] - grid[0]))
-    tree = lz.evidence(whole.model, random_seed=1, progressbar=False)
+    tree = lz.evidence(flat_of(groups).model, chains=2, random_seed=1, progressbar=False)
     models.assert_log_z(tree, log_z, within=0.05)
     assert tree["evidence"].attrs["summed_out"] == "['label'] one value at a time"
     assert "summed out" in tree["evidence"].attrs["reason"]
@@ -391,8 +304,13 @@ def test_names_in_messages_are_those_of_the_model(caplog: pytest.LogCaptureFixtu
 
 def test_a_bridge_sums_out() -> None:
     """Catches a bridge that refuses what it can sum, or compares it with another density."""
-    energy = energies.coal_mining(energies.conjugate.COAL_MINING[20:60])
-    draws = models.exact_draws(energy, np.random.default_rng(1), 500, chains=2)
-    tree = lz.bridge_sampling(draws, energy.model, random_seed=1, progressbar=False)
-    models.assert_log_z(tree, energy.log_z, within=0.05)
-    assert tree["evidence"].attrs["summed_out"] == "['change'] one value at a time"
+    grid, labels, log_p = enumerated()
+    step, rng = grid[1] - grid[0], np.random.default_rng(1)
+    drawn = rng.choice(log_p.size, 1_000, p=np.exp(log_p - logsumexp(log_p)).ravel())
+    mean = grid[drawn // len(labels)] + step * rng.uniform(-0.5, 0.5, 1_000)
+    label = labels[drawn % len(labels)]
+    draws = {"mean": mean.reshape(2, 500), "label": label.reshape(2, 500, 2)}
+    posterior = xr.DataTree.from_dict({"posterior": dict_to_dataset(draws)})
+    tree = lz.bridge_sampling(posterior, flat_of(groups).model, random_seed=1, progressbar=False)
+    models.assert_log_z(tree, float(logsumexp(log_p) + np.log(step)), within=0.05)
+    assert tree["evidence"].attrs["summed_out"] == "['label'] one value at a time"

@@ -33,7 +33,6 @@ DOCSTRINGS = {
 IN_SECONDS = {
     "README.md",
     "docs/coming_from/pymbar.md",
-    "docs/learn/own_proposal.md",
     "docs/learn/read_the_output.md",
 }
 """Pages that take a few seconds: the others are slow."""
@@ -44,6 +43,7 @@ SLOW_DOCSTRINGS = {
     "pymc_logz.HAIS",
     "pymc_logz.LogZTracker",
     "pymc_logz.ModelError",
+    "pymc_logz.PartialMomentumHMC",
     "pymc_logz.PilotError",
     "pymc_logz.SimulatedTempering",
     "pymc_logz.WorkersLostError",
@@ -70,7 +70,9 @@ SLOW_DOCSTRINGS = {
     "pymc_logz.plot_weights",
     "pymc_logz.relax",
     "pymc_logz.resume",
+    "pymc_logz.sample_hais",
     "pymc_logz.sample_tempered",
+    "pymc_logz.sandwich",
 }
 """Examples that take more than about a second."""
 

@@ -330,11 +330,12 @@ def beside_a_regression(n):
     return model, TRUTH + of_regression
 
 
-def test_what_no_box_depends_on_follows_its_gradient(caplog):
+@pytest.mark.parametrize("mode", [numpy_mode(), pytest.param("JAX", marks=pytest.mark.slow)])
+def test_what_no_box_depends_on_follows_its_gradient(mode, caplog):
     """Would catch a gradient that a box spoils for all, and one that leaves out what it may not."""
     model, truth = beside_a_regression(32)
     with caplog.at_level(logging.INFO, "pymc.pymc_logz"):
-        tree = lz.sample_hais(256, 2, model=model, **FAST)
+        tree = lz.sample_hais(256, 2, model=model, compile_kwargs={"mode": mode}, **FAST)
     [said] = [record.message for record in caplog.records if "random walk" in record.message]
     assert said.startswith("The model has no gradient by t (")
     assert said.endswith(

@@ -20,14 +20,17 @@ from pymc_logz.runners import running
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
 FIXED = lz.kernels.Hamiltonian(step_size=0.2, scale=1.0)
 EXACT = stats.norm.logpdf(0.7, 0, np.sqrt(2))
+NUMPY = {"mode": "FAST_COMPILE"}  # nothing to compile for long
 # without a pilot: for tests of all but the numbers
 SMALL: Mapping[str, Any] = {"draws": 32, "betas": 8, "kernel": FIXED}
 
 
 @pytest.fixture(scope="module")
 def small() -> xr.DataTree:
-    """A tiny run of the simplest model: 3 chains."""
-    return models.quick(models.normal_normal(), **SMALL, chains=3)
+    """A tiny run of the simplest model: 3 chains, and no look from the prior."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hais_run, "found_from_prior", lambda *_: [])
+        return models.quick(models.normal_normal(), **SMALL, chains=3)
 
 
 # --- arguments ---------------------------------------------------------------------------------
@@ -132,7 +135,7 @@ def test_paper_settings_with_adaptive_ladder_are_kept() -> None:
 def test_scale_per_dimension_with_adaptive_ladder() -> None:
     """Would catch a scale for each dimension that only works without a pilot."""
     kernel = lz.kernels.Hamiltonian(scale=(1.0, 0.5))
-    tree = models.quick(models.with_potential(), kernel=kernel)
+    tree = models.quick(models.with_potential(), kernel=kernel, compile_kwargs=NUMPY)
     assert models.log_z_of(tree)[2] == "ok"
 
 
@@ -231,6 +234,7 @@ def interrupt_at(call: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "go_on", stop)
 
 
+@pytest.mark.usefixtures("no_look_from_prior")
 def test_interrupt_keeps_finished_chains(
     small: xr.DataTree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -262,6 +266,7 @@ def test_degenerate_run_reports_no_number() -> None:
     assert np.isfinite(tree["weighted_posterior"]["log_weight"]).all()
 
 
+@pytest.mark.usefixtures("no_look_from_prior")
 def test_an_error_is_not_smaller_than_what_no_row_may_have_seen() -> None:
     """Catches 100 rows of weight 1, none of which came to the hundredth where it is 0: |z| 20."""
     with pm.Model() as model:
@@ -279,6 +284,7 @@ def test_an_error_is_not_smaller_than_what_no_row_may_have_seen() -> None:
     assert np.all(np.abs(log_z + 0.01 * np.log(1.5)) < 4 * mcse)
 
 
+@pytest.mark.usefixtures("no_look_from_prior")
 def test_rows_outside_the_support_raise_no_warning_of_numpy() -> None:
     """Would catch NumPy warnings for a log ratio of -inf, which is legal."""
     with pm.Model() as model:
@@ -303,15 +309,15 @@ def warned_about(kind: str) -> pm.Model:
 
 
 @pytest.mark.filterwarnings("ignore:invalid value encountered in multiply:RuntimeWarning")
+@pytest.mark.usefixtures("no_look_from_prior")
 def test_warnings_point_to_the_caller() -> None:
     """Would catch a stack level that shows a line of the package instead of the user's own."""
+    settings = {"kernel": FIXED, "random_seed": 1, "progressbar": False, "compile_kwargs": NUMPY}
     places = {}
     for kind in ("potentials", "nan", "degenerate", "restricted"):
         model, betas = warned_about(kind), 1 if kind == "degenerate" else 4
         with pytest.warns(lz.EvidenceWarning) as caught:
-            lz.sample_hais(
-                64, 1, model=model, betas=betas, kernel=FIXED, random_seed=1, progressbar=False
-            )
+            lz.sample_hais(64, 1, model=model, betas=betas, **settings)
         ours = [w.filename for w in caught if issubclass(w.category, lz.EvidenceWarning)]
         places[kind] = set(ours)
     assert places == {kind: {__file__} for kind in places}

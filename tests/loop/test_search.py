@@ -248,7 +248,7 @@ def test_islands_are_independent_looks() -> None:
     assert replace(stages, log_z=np.zeros(1)).islands_log_z() == (0.0, np.inf)
 
 
-@pytest.mark.parametrize("name", ["skewed", "two modes"])
+@pytest.mark.parametrize("name", [pytest.param("skewed", marks=pytest.mark.slow), "two modes"])
 def test_a_whole_run_says_where_it_started(name: str) -> None:
     """Catches a result that does not tell its reference, or that tells another."""
     energy = ENERGIES[name]()

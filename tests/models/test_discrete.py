@@ -175,6 +175,7 @@ def test_a_fitted_reference_is_refused() -> None:
             lz.sample_hais(model=mixed(), reference=reference, sum_out=False, progressbar=False)
 
 
+@pytest.mark.usefixtures("no_look_from_prior")
 def test_a_missing_count_changes_nothing() -> None:
     """Catches an imputed entry whose probabilities do not add up to one."""
     counts = np.ma.masked_array([1, 2, 3], mask=[True, False, False])

@@ -123,11 +123,14 @@ def test_posterior_of_the_ridge(ridge_run: xr.DataTree) -> None:
     assert np.all(np.diff(stats_group["walker"], axis=1) >= 0)
 
 
-@pytest.mark.parametrize("exchange", ["gibbs", pytest.param("swap", marks=pytest.mark.slow)])
-def test_modes_have_their_weights(exchange: str) -> None:
+@pytest.mark.parametrize(
+    ("exchange", "reference"),
+    [("gibbs", "prior"), pytest.param("swap", "auto", marks=pytest.mark.slow)],
+)
+def test_modes_have_their_weights(exchange: str, reference: str) -> None:
     """Would catch walkers that stay in the mode where they began."""
     energy = skewed_bimodal()
-    tree = run(energy.model, exchange=exchange, cores=2)
+    tree = run(energy.model, exchange=exchange, reference=reference, cores=2)
     log_z, error, status = models.log_z_of(tree)
     assert status == "ok"
     assert abs(log_z - energy.log_z) < 4 * error
@@ -221,7 +224,6 @@ def test_model_from_the_context_without_a_pilot(
     small: xr.DataTree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Would catch `model=None` that fails, a progress bar that does, a pilot with nothing to do."""
-
     monkeypatch.setattr(frozen, "run_pilot", None)
     with models.normal_normal():
         tree = lz.sample_tempered(**{**SMALL, "chains": 3, "random_seed": 1})
