@@ -180,8 +180,12 @@ def _may_round(rv: Any) -> bool:
     return not all(isinstance(shape, Constant) and np.all(shape.data >= 0.5) for shape in shapes)
 
 
-def _drawing(transform: Any, op: Any) -> Any:
-    """A transform whose way forward is a draw from the variable's own parameters."""
+def _drawing(transform: Any, op: Any, farthest: float = 600.0) -> Any:
+    """A transform whose way forward is a draw from the variable's own parameters.
+
+    Others are drawn given values no further than ``farthest`` in the unconstrained space, 1e260 for
+    a scale: of a precision of zero PyMC makes a spread that is no number.
+    """
 
     def forward(value: Any, rng: Any, size: Any, *parameters: Any) -> Any:
         if hasattr(size.type, "ndim"):  # batch lengths that the random variable was given
@@ -194,7 +198,10 @@ def _drawing(transform: Any, op: Any) -> Any:
             parameters = tuple(pt.broadcast_arrays(*parameters))
         return DRAWN[type(op)](*parameters)
 
-    return SimpleNamespace(forward=forward, backward=transform.backward)
+    def backward(value: Any, *parameters: Any) -> Any:
+        return transform.backward(pt.clip(value, -farthest, farthest), *parameters)
+
+    return SimpleNamespace(forward=forward, backward=backward)
 
 
 def _sorting(transform: Ordered) -> Any:

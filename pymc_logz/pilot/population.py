@@ -250,7 +250,7 @@ class Population:
         alike = np.ones(len(before))
         one, other = (centred(rows, alike, self.block.n_groups) for rows in (before, self.position))
         one, other = one - one.mean(axis=0), other - other.mean(axis=0)
-        norm = np.sqrt((one**2).sum(axis=0) * (other**2).sum(axis=0))
+        norm = np.linalg.norm(one, axis=0) * np.linalg.norm(other, axis=0)
         product = (one * other).sum(axis=0)
         return float(np.divide(product, norm, out=np.ones_like(norm), where=norm > 0).max())
 

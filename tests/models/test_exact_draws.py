@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
-import pytensor.tensor as pt
 import pytest
 from scipy import stats
 from scipy.special import gammaln, logsumexp
@@ -151,7 +150,7 @@ def far_out(link: Callable[[Any], Any]) -> pm.Model:
     """A prior of which a half is beyond all numbers, and a likelihood of what is linked."""
     with pm.Model() as model:
         precision = pm.Gamma("precision", 0.001, 0.001)
-        x = pm.Normal("x", 0.0, 1 / pt.sqrt(precision), shape=3)
+        x = pm.Normal("x", 0.0, tau=precision, shape=3)
         pm.Normal("y", link(x), 1.0, observed=np.array([0.5, -2.0, 1.0]))
     return model
 
