@@ -12,7 +12,7 @@ HEAVY = {
     "arviz_base",
     "arviz_plots",
     "arviz_stats",
-    "jax",
+    "jax.numpy",  # ArviZ leaves `jax` itself, not loaded yet
     "matplotlib",
     "numba",
     "scipy.interpolate",

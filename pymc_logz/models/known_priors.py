@@ -183,8 +183,8 @@ def _may_round(rv: Any) -> bool:
 def _drawing(transform: Any, op: Any, farthest: float = 600.0) -> Any:
     """A transform whose way forward is a draw from the variable's own parameters.
 
-    Others are drawn given values no further than ``farthest`` in the unconstrained space, 1e260 for
-    a scale: of a precision of zero PyMC makes a spread that is no number.
+    Others are drawn given scales from 1e-260 to 1e260, ``farthest`` in the unconstrained space: of
+    a precision of zero PyMC makes a spread that is no number.
     """
 
     def forward(value: Any, rng: Any, size: Any, *parameters: Any) -> Any:
@@ -199,7 +199,9 @@ def _drawing(transform: Any, op: Any, farthest: float = 600.0) -> Any:
         return DRAWN[type(op)](*parameters)
 
     def backward(value: Any, *parameters: Any) -> Any:
-        return transform.backward(pt.clip(value, -farthest, farthest), *parameters)
+        # entries of a simplex are given by their differences
+        value = value if op.ndim_supp else pt.clip(value, -farthest, farthest)
+        return transform.backward(value, *parameters)
 
     return SimpleNamespace(forward=forward, backward=backward)
 

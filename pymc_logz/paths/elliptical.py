@@ -237,12 +237,12 @@ def fitted_clusters(rows: np.ndarray, n_effective: float, rng: np.random.Generat
     """Mixture with the best information criterion; rows are worth ``n_effective`` of them."""
     # Schwarz (1978), Estimating the dimension of a model, doi 10.1214/aos/1176344136
     best, highest = None, -np.inf
+    fit_of = partial(fit_clusters, rows, independent=n_effective / len(rows), rng=rng)
     for k in range(1, MAX_COMPONENTS + 1):
-        made = partial(fit_clusters, rows, k, independent=n_effective / len(rows), rng=rng)
         # with heavy tails, or nearly normal ones
-        fits = [made(df=df) for df in (5.0, 20.0)]
+        fits = [fit_of(k, df) for df in (5.0, 20.0)]
         if fits[0][1] > fits[1][1]:
-            fits.append(made(df=1.0))  # as heavy as those of a Cauchy density
+            fits.append(fit_of(k, 1.0))  # as heavy as those of a Cauchy density
         fit, log_likelihood = max(fits, key=lambda one: one[1])
         criterion = _criterion(log_likelihood, k, rows.shape, n_effective)
         if criterion <= highest and best is not None:

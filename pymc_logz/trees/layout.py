@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from threading import Lock
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -156,27 +158,30 @@ def run_attrs(
 
 def dataset_of(values: Mapping[str, Any], **labels: Any) -> xr.Dataset:
     """Dataset of arrays by name, as of `arviz_base.dict_to_dataset`, whose arguments it takes."""
-    with _jax_left_alone():
+    with _loading, _numpyro_not_asked_for():
         from arviz_base import dict_to_dataset
 
     return dict_to_dataset(values, **labels)
 
 
-@contextmanager
-def _jax_left_alone() -> Iterator[None]:
-    """Where NumPyro is not installed, ArviZ is imported without JAX, which takes a second.
+_loading = Lock()
 
-    ArviZ loads both when they are first used. Of what is not there its loader notes who asked, by
-    a look at all modules, JAX among them.
+
+@contextmanager
+def _numpyro_not_asked_for() -> Iterator[None]:
+    """ArviZ is loaded as if NumPyro, which it needs for NumPyro's results alone, were there.
+
+    Of what is missing its loader notes who asked for it, by a look at all modules, which imports
+    JAX: a second.
     """
-    is_needless = {"arviz_base", "jax"}.isdisjoint(sys.modules) and find_spec("numpyro") is None
-    if is_needless:
-        sys.modules["jax"] = None  # type: ignore[assignment]
+    is_missing = "arviz_base" not in sys.modules and find_spec("numpyro") is None
+    if is_missing:
+        sys.modules["numpyro"] = ModuleType("numpyro")
     try:
         yield
     finally:
-        if is_needless:
-            del sys.modules["jax"]
+        if is_missing:
+            del sys.modules["numpyro"]
 
 
 def with_units(dataset: xr.Dataset) -> xr.Dataset:

@@ -8,7 +8,7 @@ import numpy as np
 import pymc as pm
 import pytest
 from scipy import stats
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln, logsumexp, softmax
 from support import pymc_models as models
 from support.checks import make_rng
 
@@ -165,6 +165,18 @@ def test_draws_beyond_all_numbers_count_as_likelihoods_of_zero() -> None:
     )
     exact = float(logsumexp(log_f) + np.log(np.diff(log_precision)[0]))
     models.assert_log_z(models.quick(far_out(lambda x: x)), exact)
+
+
+def test_what_depends_on_weights_near_the_corners_is_drawn_given_them() -> None:
+    """Catches other weights than those of the row: of a simplex only differences count."""
+    levels = np.arange(3.0)
+    with pm.Model() as model:
+        weights = pm.Dirichlet("weights", np.full(3, 0.002))
+        pm.Normal("x", weights @ levels, 1e-3)
+    rows = PriorDraws(model)(make_rng("corners"), 5_000)
+    free = np.column_stack([rows[:, :2], -rows[:, :2].sum(axis=1)])
+    assert np.mean(np.abs(free).max(axis=1) > 600) > 0.1
+    np.testing.assert_allclose(rows[:, 2], softmax(free, axis=1) @ levels, atol=0.01)
 
 
 def test_draws_beyond_all_numbers_are_refused_where_they_are_likely() -> None:

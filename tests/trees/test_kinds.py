@@ -17,19 +17,13 @@ import pymc_logz as lz
 from pymc_logz import energies
 from pymc_logz.kernels import Hamiltonian
 from pymc_logz.step_methods import HAIS, ConstrainedHMC, PartialMomentumHMC, SimulatedTempering
-from pymc_logz.tempered import warm_up
 from pymc_logz.trees import kinds
 from pymc_logz.trees.kinds import KIND, KINDS, LAYOUT, kind_of, material_of
 from pymc_logz.trees.layout import log_weights, make_tree, stored_draws, weighted_draws
 
 PAGE = Path(__file__).parents[2] / "docs" / "learn" / "read_the_output.md"
 QUIET = {"random_seed": 1, "progressbar": False}
-SMALL: dict[str, Any] = {
-    "betas": 4,
-    "kernel": Hamiltonian(step_size=0.3, scale=1.0),
-    "tune": 8,
-    "compile_kwargs": {"mode": "FAST_COMPILE"},
-}
+SMALL: dict[str, Any] = {"betas": 4, "kernel": Hamiltonian(step_size=0.3, scale=1.0), "tune": 8}
 STEPS = {
     kinds.HAIS_STEP: lambda: HAIS(**SMALL_STEP, batch_size=64),
     kinds.TEMPERED_STEP: lambda: SimulatedTempering(**SMALL_STEP, walkers=4),
@@ -54,9 +48,8 @@ def changing() -> pm.Model:
     return model
 
 
-@cache
 def tracked() -> lz.LogZTracker:
-    """A short one, whose tree is taken before its update."""
+    """A short one."""
     settings = {**SMALL, "draws": 8, "walkers": 8, "random_seed": 1}
     with changing() as model:
         pm.Potential("drift", -0.5 * (model["mu"] - model["centre"]) ** 2)
@@ -105,10 +98,8 @@ GROUPS = {
 
 @pytest.fixture(scope="module")
 def made() -> dict[str, xr.DataTree]:
-    """A tree of each kind that the package makes, after few rounds of warm-up."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(warm_up, "MAX_ROUNDS", 5)
-        return {kind: make() for kind, make in MADE.items()}
+    """A tree of each kind that the package makes."""
+    return {kind: make() for kind, make in MADE.items()}
 
 
 @pytest.mark.parametrize("kind", MADE)
