@@ -162,11 +162,14 @@ class Funnel:
             wide = wide + (self.turning.of(bounded)[:, None] @ parts)[:, 0]
         return np.asarray(self.centre + wide + follows @ self.lean.T)
 
+    def log_spread(self, whitened: np.ndarray) -> np.ndarray:
+        """Log of the factor that each entry of whitened rows (n, d) is wider by, shape (n, d)."""
+        bounded = np.clip(whitened @ self.parents.T, -self.reach, self.reach)
+        return np.asarray(self._exponent(self.features.of(bounded)))
+
     def log_volume(self, whitened: np.ndarray) -> np.ndarray:
         """Log of the volume that whitened rows (n, d) stand for, shape (n,)."""
-        bounded = np.clip(whitened @ self.parents.T, -self.reach, self.reach)
-        exponent = self._exponent(self.features.of(bounded))
-        return np.asarray(exponent.sum(axis=1) + self.log_turn)
+        return np.asarray(self.log_spread(whitened).sum(axis=1) + self.log_turn)
 
     def evaluated(
         self, rows: TensorVariable, of_rows: Callable[[TensorVariable], Evaluation]

@@ -91,9 +91,11 @@ def slid(
 ) -> np.ndarray:
     """Whitened rows (n, d) after Metropolis moves of one of the parents of a funnel each.
 
-    Such a move narrows or widens all that follows a parent, and so leaves rows within the support
-    that they are in. ``block`` moves rows of the model.
+    Such a move narrows or widens all that follows a parent around one of the narrowest rows, and so
+    leaves rows within the support that they are in, however inexact the funnel's middle is.
+    ``block`` moves rows of the model.
     """
+    narrowest = rows[np.argsort(funnel.log_volume(rows))[: max(1, len(rows) // 16)]]
 
     def density(position: np.ndarray) -> np.ndarray:
         return block.log_target(funnel.restored(position)) + funnel.log_volume(position)
@@ -101,7 +103,11 @@ def slid(
     def proposed(position: np.ndarray) -> np.ndarray:
         axes = funnel.parents * (2.4 * position.std(axis=0))
         which = rng.integers(len(axes), size=len(rows))
-        return position + rng.standard_normal((len(rows), 1)) * axes[which]
+        moved = position + rng.standard_normal((len(rows), 1)) * axes[which]
+        middle = narrowest[rng.integers(len(narrowest), size=len(rows))]
+        own = funnel.log_spread(middle)
+        apart = np.exp(own - funnel.log_spread(moved)) - np.exp(own - funnel.log_spread(position))
+        return np.asarray(moved + middle * apart)
 
     return metropolis(density, rows, proposed, rng, n_moves)
 

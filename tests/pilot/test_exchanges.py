@@ -9,7 +9,8 @@ from scipy import stats
 from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.loop.planning import block_for
 from pymc_logz.models.preparation import prepare
-from pymc_logz.pilot.exchanges import reflected, reordered
+from pymc_logz.paths.funnels import Features, Funnel
+from pymc_logz.pilot.exchanges import reflected, reordered, slid
 from pymc_logz.runners.block import Block
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
@@ -100,3 +101,52 @@ def test_weights_follow_their_means(k: int) -> None:
     assert len(np.unique(np.argsort(after[:, k - 1 :], axis=1), axis=0)) == np.prod(range(1, k + 1))
     densities = np.stack(block.densities(np.concatenate([before, after])))
     np.testing.assert_allclose(densities[:, N:], densities[:, :N], rtol=1e-9, atol=1e-9)
+
+
+class Ends:
+    """Two values within ends of which the width is log-normal: ``log_target`` and exact rows."""
+
+    middle = np.array([2.0, -1.0])
+
+    def log_target(self, rows: np.ndarray) -> np.ndarray:
+        """Log density of rows: two values, log width."""
+        width = np.exp(rows[:, 2:])
+        inside = (np.abs(rows[:, :2] - self.middle) < width).all(axis=1)
+        return np.where(inside, stats.norm.logpdf(rows[:, 2]) - 2 * rows[:, 2], -np.inf)
+
+    def draw(self, log_width: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Rows of these widths."""
+        within = rng.uniform(-1, 1, (len(log_width), 2)) * np.exp(log_width)[:, None]
+        return np.column_stack([self.middle + within, log_width])
+
+    def funnel(self, off: float) -> Funnel:
+        """Their funnel, with a middle that is off by so much."""
+        slope = np.array([[1.0], [1.0], [0.0]])
+        centre = np.r_[self.middle + off, 0.0]
+        return Funnel(centre, np.eye(3)[2:], Features.linear(1), np.zeros((3, 1)), slope)
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_rows_of_a_funnel_stay_rows_of_it(broken: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exact: as many rows are narrower than any width as before, not so if a volume is left out."""
+    ends, rng = Ends(), np.random.default_rng(5)
+    rows, funnel = ends.draw(rng.standard_normal(20_000), rng), ends.funnel(0.2)
+    whitened = funnel.whitened(rows)
+    if broken:
+        monkeypatch.setattr(Funnel, "log_volume", lambda _, rows: 0.1 * rows[:, 2])
+    moved = funnel.restored(slid(ends, funnel, whitened, rng, 10))
+    assert np.isfinite(ends.log_target(moved)).all()
+    place = (moved[:, :2] - ends.middle) / np.exp(moved[:, 2:])
+    assert all(stats.kstest(one, "uniform", (-1, 2)).pvalue > 1e-3 for one in place.T)
+    assert (stats.kstest(moved[:, 2], "norm").pvalue > 1e-3) != broken
+
+
+def test_rows_get_into_a_narrow_end_whose_middle_is_not_known() -> None:
+    """Would catch moves about the middle of a fit alone, which end where it is off by a width."""
+    ends, rng = Ends(), np.random.default_rng(6)
+    wide = np.abs(rng.standard_normal(1_024))
+    rows, funnel = ends.draw(wide, rng), ends.funnel(0.5)
+    for _ in range(8):
+        rows = funnel.restored(slid(ends, funnel, funnel.whitened(rows), rng, 31))
+    narrow = np.mean(rows[:, 2] < -2.0)
+    assert abs(narrow - stats.norm.cdf(-2.0)) < 0.015
