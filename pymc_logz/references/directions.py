@@ -9,6 +9,7 @@ ellipsoid has that must have the heaviest of them everywhere.
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import eigh
 from scipy.special import gammaln
 
 from pymc_logz.pilot.scales import population_scale
@@ -16,6 +17,7 @@ from pymc_logz.references.blend import N_STARTS, Drawn, Target
 from pymc_logz.references.conditional_modes import Conditionals
 from pymc_logz.references.matrices import Whole
 from pymc_logz.references.modes import MAX_DIMS, followed
+from pymc_logz.runners.block import Block
 
 STEPS = np.sinh(np.linspace(-10.6, 10.6, 241))
 """Distances along a direction, in units of its width at the mode: up to 20,000."""
@@ -81,16 +83,12 @@ def independent_directions(
         factor = None
     if factor is None:
         return None
-    whole = Conditionals(block, np.arange(d), np.arange(0), Whole(d))
-    inverse = np.linalg.inv(factor)
-    parts = inverse @ whole.curvature(chosen, scale) @ inverse.T
-    size = np.sqrt((parts**2).sum(axis=(1, 2)))
-    if not np.all(np.isfinite(size)) or not np.all(size > 0):
+    parts = _curvature(block, np.concatenate([modes[0].row[None], chosen]), factor)
+    if not np.all(np.isfinite(parts)):
         return None
-    # in shares that leave no two directions alike
-    shares = rng.standard_normal(len(parts)) / size
-    _, axes = np.linalg.eigh(np.tensordot(shares, parts, 1))
-    directions = (factor @ axes).T
+    directions = _that_all_are_diagonal_in(parts, rng) @ factor.T
+    if not np.all(np.isfinite(directions)):
+        return None
     lines = modes[0].row + STEPS[:, None, None] * np.linalg.inv(directions).T
     height, known = np.full(lines.shape[:2], -np.inf), np.ones(lines.shape[:2], dtype=bool)
     if target.prepared.flat.calls_host:  # a black box copes with what is among draws
@@ -98,6 +96,45 @@ def independent_directions(
     height[known] = block.log_target(lines[known])
     height[np.isposinf(height)] = -np.inf  # in rounding
     return _fitted(directions, directions @ modes[0].row, height.T)
+
+
+def _curvature(block: Block, rows: np.ndarray, factor: np.ndarray) -> np.ndarray:
+    """Minus the second derivatives at rows (n, d) where a mode has one, shape (n, d, d).
+
+    By central differences along its axes, as differences along those of the rows lose the narrowest
+    where widths are far apart. ``factor`` is that of the precision at the mode.
+    """
+    n, d = rows.shape
+    axes = np.linalg.inv(factor)
+    target = Conditionals(block, np.arange(d), np.arange(0), Whole(d))
+    moved = rows[:, None] + 1e-3 * np.concatenate([axes, -axes])
+    slope = target.inner_at(np.empty((moved[..., 0].size, 0)), moved.reshape(-1, d))[1]
+    forward, backward = np.split(slope.reshape(n, -1, d) @ axes.T, 2, axis=1)
+    change = (backward - forward) / 2e-3
+    return 0.5 * (change + change.transpose(0, 2, 1))
+
+
+def _that_all_are_diagonal_in(
+    parts: np.ndarray, rng: np.random.Generator, n_sums: int = 16
+) -> np.ndarray:
+    """Directions W (d, d), one per row, of matrices ``W.T D W`` (n, d, d), the first positive.
+
+    Of the generalised eigenvectors of the first and some sums of the others, those that leave the
+    least beside the diagonals: two directions may be alike in one of the sums.
+    """
+    d = parts.shape[1]
+    size = np.sqrt((parts**2).sum(axis=(1, 2)))
+    parts, best, least = parts / np.where(size > 0, size, 1.0)[:, None, None], parts[0], np.inf
+    for shares in rng.standard_normal((n_sums, len(parts) - 1)):
+        try:
+            _, vectors = eigh(np.tensordot(shares, parts[1:], 1), parts[0])
+        except np.linalg.LinAlgError:
+            return np.full((d, d), np.nan)
+        diagonal = vectors.T @ parts @ vectors
+        beside = diagonal - diagonal * np.eye(d)
+        if (left := (beside**2).sum()) < least:
+            least, best = left, vectors.T @ parts[0]
+    return best
 
 
 def _fitted(

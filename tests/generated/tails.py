@@ -63,10 +63,11 @@ def rotated_student(rng: np.random.Generator) -> Drawn:
 
 @family
 def experts(rng: np.random.Generator) -> Drawn:
-    """A square product of Student-t experts whose directions are not orthogonal."""
+    """A square product of Student-t experts in skew directions, of widths up to 50 to 1."""
     d = one_of(rng, 2, 4, 9, 16, 25, 36)
     left, right = (np.linalg.qr(rng.normal(size=(d, d)))[0] for _ in range(2))
-    rows = left @ np.diag(np.exp(rng.uniform(-0.8, 0.8, d))) @ right
+    most = one_of(rng, 0.8, 2.0)
+    rows = left @ np.diag(np.exp(rng.uniform(-most, most, d))) @ right
     exponents = rng.uniform(one_of(rng, 1.0, 1.5), 3.0, d)
     return _experts(rng, rows, exponents, {"least_exponent": float(exponents.min())})
 

@@ -40,13 +40,16 @@ def found(energy: lz.energies.Energy = ENERGY) -> IndependentDirections:
 
 @pytest.mark.filterwarnings("ignore:the model has potentials")
 def test_filters_and_tails_are_found() -> None:
-    """Catches directions at right angles, and one tail for all."""
+    """Catches directions at right angles, one tail for all, and curvatures that rounding spoils.
+
+    A direction that is off by a hundredth lacks what is a hundred widths along the heavy one.
+    """
     directions = found()
     alike = directions.directions @ np.linalg.inv(FILTERS)
     alike = np.abs(alike) / np.abs(alike).max(axis=1, keepdims=True)
     expert = np.argmax(alike, axis=1)
     assert sorted(expert) == list(range(6))
-    assert np.sort(alike, axis=1)[:, -2].max() < 0.05
+    assert np.sort(alike, axis=1)[:, -2].max() < 1e-5
     wanted = 2 * EXPONENTS[expert] - 1
     np.testing.assert_allclose(np.log(directions.df / wanted), 0, atol=np.log(1.5))
 
@@ -72,9 +75,10 @@ def test_weights_average_to_z() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:the model has potentials")
-def test_experts_by_default() -> None:
+@pytest.mark.parametrize("seed", [1, 2, 8])
+def test_experts_by_default(seed: int) -> None:
     """Catches elliptical tails: by them log Z of learned experts was 5 to 7 errors too low."""
-    tree = lz.sample_hais(model=ENERGY.model, random_seed=2, progressbar=False)
+    tree = lz.sample_hais(model=ENERGY.model, random_seed=seed, progressbar=False)
     entry = tree["evidence"].to_dataset().isel(estimator=0)
     assert entry["status"] == "ok"
     assert abs(float(entry["log_z"]) - ENERGY.log_z) < 4 * float(entry["mcse"]) < 0.2
