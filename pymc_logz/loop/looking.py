@@ -107,12 +107,11 @@ def explore_prior(
     *,
     even: bool = True,
 ) -> Look:
-    """Rows of the prior that walk to the posterior, once more where they are in a funnel.
+    """Rows of the prior that walk to the posterior, from ``within`` its support if that is given.
 
-    They are those ``within`` the support of the likelihood, if these were looked for.
-
-    The narrow end of a funnel is where rows that move in it as it is do not get; ``even`` false
-    leaves them there. Rows are in all orders of entries that may be exchanged.
+    Where they are in a funnel they walk again in coordinates that straighten it, unless ``even`` is
+    false: they do not get to its narrow end otherwise. Rows are in all orders of entries that may
+    be exchanged.
     """
     prepared, block = target.prepared, target.block
     n_start = n_affordable(prepared.flat, block.n_rows, AT_ONCE)
@@ -152,7 +151,7 @@ def explore_prior(
 def n_metropolis(target: Target, n: int) -> int:
     """How many moves of n rows, by values alone, take no time that a user would notice."""
     flat = target.prepared.flat
-    return 0 if flat.sites else max(0, n_affordable(flat, n, 32 * n) // n - 1)
+    return 0 if flat.sites or flat.calls_host else max(0, n_affordable(flat, n, 32 * n) // n - 1)
 
 
 def narrow_end(
@@ -160,8 +159,8 @@ def narrow_end(
 ) -> Funnel | None:
     """A funnel that no prior tells, fitted to rows (n, d) of the target, if it is one.
 
-    Its narrow end is where hardly a row is: rows that move along it get there, three times as many
-    as may be missing, and tell more of it.
+    It is one if, after moves along it, three times as many rows as may be missing are narrower than
+    all but that many were before. Rows that have moved tell more of it, so it is fitted again.
     """
     found, moved, n_moves = None, rows, n_metropolis(target, len(rows))
     for _ in range(n_fits if n_moves else 0):

@@ -89,13 +89,16 @@ def reflected(
 def slid(
     block: Block, funnel: Funnel, rows: np.ndarray, rng: np.random.Generator, n_moves: int
 ) -> np.ndarray:
-    """Whitened rows (n, d) after Metropolis moves of one of the parents of a funnel each.
+    """Whitened rows (n, d) after Metropolis moves, each of which changes one parent of a funnel.
 
-    Such a move narrows or widens all that follows a parent around one of the narrowest rows, and so
-    leaves rows within the support that they are in, however inexact the funnel's middle is.
-    ``block`` moves rows of the model.
+    What follows that parent is scaled about one of the rows that are the narrowest in it: these
+    know the middle better than any fit, and rows stay within the support that they are in while
+    they are wider. Exact as rows are many, since it is these that the middles are chosen from.
+    ``block`` moves rows of the model, and the features of the funnel are its parents.
     """
-    narrowest = rows[np.argsort(funnel.log_volume(rows))[: max(1, len(rows) // 16)]]
+    spread, n_narrow = funnel.log_spread(rows), max(1, len(rows) // 16)
+    widths = [spread[:, own].sum(axis=1) for own in funnel.slope.T != 0]
+    narrow = np.array([rows[np.argsort(width)[:n_narrow]] for width in widths])
 
     def density(position: np.ndarray) -> np.ndarray:
         return block.log_target(funnel.restored(position)) + funnel.log_volume(position)
@@ -104,7 +107,7 @@ def slid(
         axes = funnel.parents * (2.4 * position.std(axis=0))
         which = rng.integers(len(axes), size=len(rows))
         moved = position + rng.standard_normal((len(rows), 1)) * axes[which]
-        middle = narrowest[rng.integers(len(narrowest), size=len(rows))]
+        middle = narrow[which, rng.integers(n_narrow, size=len(rows))]
         own = funnel.log_spread(middle)
         apart = np.exp(own - funnel.log_spread(moved)) - np.exp(own - funnel.log_spread(position))
         return np.asarray(moved + middle * apart)
@@ -121,14 +124,20 @@ def metropolis(
 ) -> np.ndarray:
     """Rows (n, d) after so many moves to what is proposed, which is as likely the other way.
 
-    A move that no row accepts is the last one: others would bring as little.
+    A move that no row accepts is the last one: others would bring as little. A density that is
+    infinite comes of rounding, and is zero.
     """
     if not n_moves:
         return rows
-    position, height = rows, density(rows)
+
+    def finite(position: np.ndarray) -> np.ndarray:
+        value = density(position)
+        return np.where(np.isposinf(value), -np.inf, value)
+
+    position, height = rows, finite(rows)
     for _ in range(n_moves):
         moved = proposed(position)
-        value = density(moved)
+        value = finite(moved)
         with np.errstate(invalid="ignore"):
             accepted = np.log(rng.random(len(rows))) < value - height
         if not accepted.any():

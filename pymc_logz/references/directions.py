@@ -1,11 +1,12 @@
 """Independent directions of a posterior, each with the tails that it has.
 
-A density that is a product over some directions, not known and not at right angles as a rule, has
-second derivatives that all of them are diagonal in. So two of these matrices, taken at different
-points, tell the directions, and the density along each tells its width and its tails: which no
-ellipsoid has that must have the heaviest of them everywhere.
+The second derivatives of the log of a density that is a product over directions W are
+``W.T D(x) W`` at every point, with a diagonal D. So matrices at two points tell W, and the density
+along each direction tells its width and its tails. An ellipsoid would need the heaviest of these
+tails in all directions.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,8 +15,6 @@ from scipy.special import gammaln
 
 from pymc_logz.pilot.scales import population_scale
 from pymc_logz.references.blend import N_STARTS, Drawn, Target
-from pymc_logz.references.conditional_modes import Conditionals
-from pymc_logz.references.matrices import Whole
 from pymc_logz.references.modes import MAX_DIMS, followed
 from pymc_logz.runners.block import Block
 
@@ -69,12 +68,14 @@ def independent_directions(
     """Directions in which a target is independent, if it is, and its tails along each.
 
     From rows (n, d) of the posterior, as far as it is known; None where second derivatives are not
-    finite, or densities along a line have no width.
+    finite, or densities along a line have no width. Whether the target is independent is not
+    checked: a blend gives a density that does not fit a small share.
     """
     block, d = target.block, rows.shape[1]
     if not block.follows_whole_gradient or block.path.sites or not 1 < d <= MAX_DIMS:
         return None
     scale = population_scale(rows, np.full(len(rows), 1 / len(rows)), np.ones(d))
+    rows = np.unique(rows, axis=0)  # copies of one row say nothing new
     chosen = rows[rng.permutation(len(rows))[:N_STARTS]]
     modes = followed(block, chosen, scale)
     try:
@@ -83,32 +84,35 @@ def independent_directions(
         factor = None
     if factor is None:
         return None
-    parts = _curvature(block, np.concatenate([modes[0].row[None], chosen]), factor)
-    if not np.all(np.isfinite(parts)):
+    mode = modes[0].row
+    parts = _curvature(block, np.concatenate([mode[None], chosen]), factor)
+    good = np.isfinite(parts).all(axis=(1, 2))
+    if not good[0] or good.sum() < 2:
         return None
-    directions = _that_all_are_diagonal_in(parts, rng) @ factor.T
+    directions = _that_all_are_diagonal_in(parts[good], rng) @ factor.T
     if not np.all(np.isfinite(directions)):
         return None
-    lines = modes[0].row + STEPS[:, None, None] * np.linalg.inv(directions).T
+    lines = mode + STEPS[:, None, None] * np.linalg.inv(directions).T
     height, known = np.full(lines.shape[:2], -np.inf), np.ones(lines.shape[:2], dtype=bool)
     if target.prepared.flat.calls_host:  # a black box copes with what is among draws
-        known = ((lines >= rows.min(axis=0)) & (lines <= rows.max(axis=0))).all(axis=-1)
+        along = (rows - mode) @ directions.T
+        known = (STEPS[:, None] >= along.min(axis=0)) & (STEPS[:, None] <= along.max(axis=0))
     height[known] = block.log_target(lines[known])
-    height[np.isposinf(height)] = -np.inf  # in rounding
-    return _fitted(directions, directions @ modes[0].row, height.T)
+    height[np.isposinf(height)] = -np.inf  # that comes of rounding
+    return _fitted(directions, directions @ mode, height.T)
 
 
 def _curvature(block: Block, rows: np.ndarray, factor: np.ndarray) -> np.ndarray:
-    """Minus the second derivatives at rows (n, d) where a mode has one, shape (n, d, d).
+    """Minus the second derivatives at rows (n, d), in units of those at a mode, shape (n, d, d).
 
-    By central differences along its axes, as differences along those of the rows lose the narrowest
-    where widths are far apart. ``factor`` is that of the precision at the mode.
+    By differences along axes in which those at the mode are the identity: along those of the rows,
+    rounding hides the narrowest direction where widths are far apart. ``factor`` is the Cholesky
+    factor of the mode's precision.
     """
     n, d = rows.shape
     axes = np.linalg.inv(factor)
-    target = Conditionals(block, np.arange(d), np.arange(0), Whole(d))
     moved = rows[:, None] + 1e-3 * np.concatenate([axes, -axes])
-    slope = target.inner_at(np.empty((moved[..., 0].size, 0)), moved.reshape(-1, d))[1]
+    slope = block.target_and_gradient(moved.reshape(-1, d))[1]
     forward, backward = np.split(slope.reshape(n, -1, d) @ axes.T, 2, axis=1)
     change = (backward - forward) / 2e-3
     return 0.5 * (change + change.transpose(0, 2, 1))
@@ -119,21 +123,21 @@ def _that_all_are_diagonal_in(
 ) -> np.ndarray:
     """Directions W (d, d), one per row, of matrices ``W.T D W`` (n, d, d), the first positive.
 
-    Of the generalised eigenvectors of the first and some sums of the others, those that leave the
-    least beside the diagonals: two directions may be alike in one of the sums.
+    They are the inverse of the generalised eigenvectors of the first and a sum of the others, in
+    which two directions may be alike: of some sums the one that leaves the least beside the
+    diagonals.
     """
-    d = parts.shape[1]
-    size = np.sqrt((parts**2).sum(axis=(1, 2)))
-    parts, best, least = parts / np.where(size > 0, size, 1.0)[:, None, None], parts[0], np.inf
-    for shares in rng.standard_normal((n_sums, len(parts) - 1)):
-        try:
-            _, vectors = eigh(np.tensordot(shares, parts[1:], 1), parts[0])
-        except np.linalg.LinAlgError:
-            return np.full((d, d), np.nan)
-        diagonal = vectors.T @ parts @ vectors
-        beside = diagonal - diagonal * np.eye(d)
-        if (left := (beside**2).sum()) < least:
-            least, best = left, vectors.T @ parts[0]
+    first, *others = parts
+    size = np.sqrt((parts[1:] ** 2).sum(axis=(1, 2), keepdims=True))
+    scaled = np.array(others) / np.where(size > 0, size, 1.0)
+    best, least = np.full_like(first, np.nan), np.inf
+    for shares in rng.standard_normal((n_sums, len(scaled))):
+        with suppress(np.linalg.LinAlgError):
+            _, vectors = eigh(np.tensordot(shares, scaled, 1), first)
+            diagonal = vectors.T @ scaled @ vectors
+            left = ((diagonal - diagonal * np.eye(len(first))) ** 2).sum()
+            if left < least:
+                least, best = left, vectors.T @ first
     return best
 
 
@@ -157,7 +161,7 @@ def _fitted(
     if not np.all(np.isfinite(width)) or not np.all(width > 0):
         return None
     # degrees of freedom, and widths in units of half of the central 68%, to choose from
-    degrees = [1.0, 1.3, 1.6, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0, 30.0]
+    degrees = [0.5, 0.7, 1.0, 1.3, 1.6, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0, 30.0]
     grid = np.meshgrid(degrees, np.geomspace(0.4, 2.5, 15), indexing="ij")
     df, factor = (part.ravel() for part in grid)
     scales = width[:, None] * factor

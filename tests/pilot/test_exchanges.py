@@ -104,33 +104,36 @@ def test_weights_follow_their_means(k: int) -> None:
 
 
 class Ends:
-    """Two values within ends of which the width is log-normal: ``log_target`` and exact rows."""
+    """Pairs of values within ends of which the width is log-normal, and exact rows of them."""
 
-    middle = np.array([2.0, -1.0])
+    def __init__(self, k: int) -> None:
+        self.k, self.middle = k, np.tile([2.0, -1.0], k)
 
     def log_target(self, rows: np.ndarray) -> np.ndarray:
-        """Log density of rows: two values, log width."""
-        width = np.exp(rows[:, 2:])
-        inside = (np.abs(rows[:, :2] - self.middle) < width).all(axis=1)
-        return np.where(inside, stats.norm.logpdf(rows[:, 2]) - 2 * rows[:, 2], -np.inf)
+        """Log density of rows (n, 3 k): the values, pair by pair, and the logs of the widths."""
+        values, log_width = np.split(rows, [2 * self.k], axis=1)
+        inside = np.abs(values - self.middle) < np.repeat(np.exp(log_width), 2, axis=1)
+        height = (stats.norm.logpdf(log_width) - 2 * log_width).sum(axis=1)
+        return np.where(inside.all(axis=1), height, -np.inf)
 
     def draw(self, log_width: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Rows of these widths."""
-        within = rng.uniform(-1, 1, (len(log_width), 2)) * np.exp(log_width)[:, None]
-        return np.column_stack([self.middle + within, log_width])
+        """Rows of these widths, shape (n, k)."""
+        width = np.repeat(np.exp(log_width), 2, axis=1)
+        return np.column_stack([self.middle + rng.uniform(-1, 1, width.shape) * width, log_width])
 
     def funnel(self, off: float) -> Funnel:
-        """Their funnel, with a middle that is off by so much."""
-        slope = np.array([[1.0], [1.0], [0.0]])
-        centre = np.r_[self.middle + off, 0.0]
-        return Funnel(centre, np.eye(3)[2:], Features.linear(1), np.zeros((3, 1)), slope)
+        """Their funnel, with middles that are off by so much."""
+        slope = np.concatenate([np.repeat(np.eye(self.k), 2, axis=0), np.zeros((self.k, self.k))])
+        centre = np.r_[self.middle + off, np.zeros(self.k)]
+        parents = np.eye(3 * self.k)[2 * self.k :]
+        return Funnel(centre, parents, Features.linear(self.k), np.zeros_like(slope), slope)
 
 
 @pytest.mark.parametrize("broken", [False, True])
 def test_rows_of_a_funnel_stay_rows_of_it(broken: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Exact: as many rows are narrower than any width as before, not so if a volume is left out."""
-    ends, rng = Ends(), np.random.default_rng(5)
-    rows, funnel = ends.draw(rng.standard_normal(20_000), rng), ends.funnel(0.2)
+    ends, rng = Ends(1), np.random.default_rng(5)
+    rows, funnel = ends.draw(rng.standard_normal((20_000, 1)), rng), ends.funnel(0.2)
     whitened = funnel.whitened(rows)
     if broken:
         monkeypatch.setattr(Funnel, "log_volume", lambda _, rows: 0.1 * rows[:, 2])
@@ -141,12 +144,16 @@ def test_rows_of_a_funnel_stay_rows_of_it(broken: bool, monkeypatch: pytest.Monk
     assert (stats.kstest(moved[:, 2], "norm").pvalue > 1e-3) != broken
 
 
-def test_rows_get_into_a_narrow_end_whose_middle_is_not_known() -> None:
-    """Would catch moves about the middle of a fit alone, which end where it is off by a width."""
-    ends, rng = Ends(), np.random.default_rng(6)
-    wide = np.abs(rng.standard_normal(1_024))
-    rows, funnel = ends.draw(wide, rng), ends.funnel(0.5)
-    for _ in range(8):
+@pytest.mark.parametrize("k", [1, 8])
+def test_rows_get_into_narrow_ends_whose_middles_are_not_known(k: int) -> None:
+    """Would catch moves about the middle of a fit alone, which end where it is off by a width.
+
+    And such about rows that are narrow on the whole, but not where they move.
+    """
+    ends, rng = Ends(k), np.random.default_rng(6)
+    rows = ends.draw(np.abs(rng.standard_normal((1_024, k))), rng)
+    funnel = ends.funnel(0.5)
+    for _ in range(8 * k):
         rows = funnel.restored(slid(ends, funnel, funnel.whitened(rows), rng, 31))
-    narrow = np.mean(rows[:, 2] < -2.0)
-    assert abs(narrow - stats.norm.cdf(-2.0)) < 0.015
+    narrow = np.mean(rows[:, 2 * k :] < -2.0)
+    assert abs(narrow - stats.norm.cdf(-2.0)) < 4 * np.sqrt(0.0228 / (1_024 * k))
