@@ -11,7 +11,7 @@ components that explain the most.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -124,6 +124,8 @@ class Planner:
     settings: RunSettings
     rng: np.random.Generator
     direct: bool = False
+    given_up: list[LogZEstimate] = field(default_factory=list)
+    """By rows of blends whose weights were too uneven."""
 
     def searched(self, search: Search, few: int = 8, long: int = 2**18) -> Planned:
         """Rows of the blend where their weights are even; else a path, or what draws of NUTS add.
@@ -141,6 +143,8 @@ class Planner:
                 is_drawn = add_draws(search)
             planned = self.short(search, limit) if is_drawn else None
         planned = planned or self.path(search)
+        if planned.blend is None:
+            planned = replace(planned, given_up=(*planned.given_up, *self.given_up))
         stages = search.look.stages if search.look else None
         walked = None if stages is None or stages.log_z is None else stages.islands_log_z()
         return replace(planned, from_prior=walked)
@@ -179,7 +183,8 @@ class Planner:
         ]
         if min(n_wanted) > most_tries:
             return None
-        tries = min(max(n_wanted), most_tries)
+        # where a tail is heavy, more rows show how far it goes
+        tries = min(max(n_wanted) if trial.status == "ok" else 8 * max(n_wanted), most_tries)
         reason = f"{blend.in_words()}: weights have an effective share of {even:.2g}"
         reason += f"; each particle is one of {tries}" if tries > 1 else ""
         is_mode = all(part.what in (OF_MODE, Prior.what) for part in blend.parts)
@@ -206,7 +211,10 @@ class Planner:
             rows = blend.weigh(seen, self.rng)
             trial = importance_log_z(rows.log_weight, method="hais")
             more = list[Part]()
-            if trial.status == "ok":
+            # a tail that stays heavy where weights are even is for the run to judge, which has more
+            # rows, and no path does better
+            is_even = n_uneven == 2 and trial.weight_ess > N_TRIED / 2
+            if trial.status == "ok" or is_even:
                 heavy = HEAVY * N_TRIED / trial.weight_ess
                 more += search.lacking_modes(shares, heavy, N_TRIED)
                 beside = search.beside(rows, shares, heavy)
@@ -227,6 +235,7 @@ class Planner:
                 continue
             # a heavy row is not forgotten, so that the next blend has more rows where it is
             search.add_tried(seen, shares)
+            self.given_up.append(trial)
             n_uneven += 1
             if n_uneven > 2:
                 return None
