@@ -210,3 +210,36 @@ def test_logits_that_are_products_have_branches_of_unequal_lengths() -> None:
     logit = point[3:] * (point[:3, None] - 0.3)
     value = float(simple.eval({flat.point: point}))
     np.testing.assert_allclose(value, (y * logit - np.logaddexp(0, logit)).sum(), rtol=1e-12)
+
+
+SHAPES = [
+    (pm.Gamma, {"beta": 1.3}, 1.0),
+    (pm.InverseGamma, {"beta": 0.7}, -1.0),
+    (pm.Weibull, {"beta": 1.0}, 1.0),
+    (pm.Beta, {"beta": 2.0}, 1.0),
+]
+
+
+@pytest.mark.parametrize("size", [None, 3])
+@pytest.mark.parametrize(
+    ("distribution", "other", "sign"), SHAPES, ids=[one[0].__name__ for one in SHAPES]
+)
+def test_a_shape_that_is_next_to_zero_is_not_lost_in_one(
+    distribution: Any, other: dict[str, float], sign: float, size: int | None
+) -> None:
+    """Catches a density that is level where it falls by ``a x``, and one that is another elsewhere.
+
+    By rounding, log Z of counts of which all rates may vanish was infinite, or 0.2 nats low.
+    """
+    with pm.Model() as model:
+        log_shape = pm.Normal("log_shape")
+        distribution("x", pt.exp(log_shape), **other, shape=size)
+    before = model.logp(sum=False)[1]
+    [after] = simplify([before])
+    both = pytensor.function(model.value_vars, [before, after], mode="FAST_COMPILE")
+    rng = make_rng("shapes")
+    for _ in range(20):
+        np.testing.assert_allclose(*both(rng.normal(), rng.normal(0, 2, size)), rtol=1e-8)
+    # the log of a shape of -40, and x far out on the side where x times the shape is small
+    heights = [np.ravel(both(-40.0, np.full(size or (), sign * -x))[1])[0] for x in (1e19, 2e19)]
+    assert heights[0] - heights[1] == pytest.approx(np.exp(-40.0) * 1e19, rel=1e-6)
