@@ -170,9 +170,12 @@ def jacobian_into_power(fgraph: FunctionGraph, node: Apply) -> list[Variable] | 
     return None
 
 
-def _with_added(value: Variable, x: Variable, sign: int) -> Variable | None:
-    """A value and plus or minus x, if it is made of a product of x and something less one."""
-    kind, parts = _parts(value)
+def _with_added(value: Variable, x: Variable, sign: int, depth: int = 10) -> Variable | None:
+    """A value and plus or minus x, if it is made of a product of x and something less one.
+
+    A log density is so within a few steps; a recurrence that is written out has thousands.
+    """
+    kind, parts = _parts(value) if depth else (None, [])
     if kind is Mul and x in parts:
         parts.remove(x)
         signs = [part for part in parts if _is(part, -1)]
@@ -180,7 +183,7 @@ def _with_added(value: Variable, x: Variable, sign: int) -> Variable | None:
         more = _one_more(others[0]) if len(others) == 1 and (-1) ** len(signs) == sign else None
         return None if more is None else sign * more * x
     if kind is Switch:
-        joined = [_with_added(part, x, sign) for part in parts[1:]]
+        joined = [_with_added(part, x, sign, depth - 1) for part in parts[1:]]
         if joined == [None, None]:
             return None
         pairs = zip(joined, parts[1:], strict=True)
@@ -190,7 +193,7 @@ def _with_added(value: Variable, x: Variable, sign: int) -> Variable | None:
         ]
         return pt.switch(parts[0], *branches)
     for i, part in enumerate(parts if kind is Add else parts[:1] if kind is Sub else []):
-        if (one := _with_added(part, x, sign)) is not None:
+        if (one := _with_added(part, x, sign, depth - 1)) is not None:
             return value.owner.op(*parts[:i], one, *parts[i + 1 :])
     return None
 
