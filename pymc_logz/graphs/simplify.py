@@ -11,6 +11,7 @@ of its Jacobian, are ``a x``; a shape of 1e-17 is lost in ``a - 1``.
 """
 
 from collections.abc import Callable, Sequence
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -63,11 +64,22 @@ def jax_softplus(op: BranchlessSoftplus, **_: Any) -> Callable:
     return lambda x: jnp.maximum(x, 0) + jnp.log1p(jnp.exp(-jnp.abs(x)))
 
 
+def _parts(value: Variable) -> tuple[type | None, list[Variable]]:
+    """Kind of the elementwise function that a value is of, and what of; None of anything else."""
+    node = value.owner
+    if node is None or not isinstance(node.op, Elemwise):
+        return None, []
+    return type(node.op.scalar_op), list(node.inputs)
+
+
+def _is(value: Variable, number: float) -> bool:
+    return isinstance(value, Constant) and bool(np.all(value.data == number))
+
+
 def _of_switch(value: Variable) -> list[Variable]:
     """Condition and branches of what a switch chooses; nothing of anything else."""
-    node = value.owner
-    is_switch = node and isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, Switch)
-    return node.inputs if is_switch else []
+    kind, parts = _parts(value)
+    return parts if kind is Switch else []
 
 
 @node_rewriter([Elemwise])
@@ -126,29 +138,15 @@ def _is_smaller(part: Variable, whole: Variable) -> bool:
 @node_rewriter([All])
 def sigmoid_is_a_probability(fgraph: FunctionGraph, node: Apply) -> list[Variable] | None:
     """``all(sigmoid(x) >= 0)`` and ``all(sigmoid(x) <= 1)`` are true."""
-    compared = node.inputs[0].owner
-    if compared is None or not isinstance(compared.op, Elemwise):
+    kind, parts = _parts(node.inputs[0])
+    limit = {GE: 0, LE: 1}.get(kind)
+    if limit is None:
         return None
-    value, bound = compared.inputs
-    limit = {GE: 0, LE: 1}.get(type(compared.op.scalar_op))
+    value, bound = parts
     is_sigmoid = value.owner is not None and value.owner.op == pt.sigmoid
-    if limit is None or not is_sigmoid or not isinstance(bound, Constant):
-        return None
-    if node.outputs[0].ndim > 0 or not np.all(bound.data == limit):
+    if not is_sigmoid or not _is(bound, limit) or node.outputs[0].ndim > 0:
         return None
     return [pt.constant(True, dtype="bool")]
-
-
-def _parts(value: Variable) -> tuple[type | None, list[Variable]]:
-    """Kind of the elementwise function that a value is of, and what of; None of anything else."""
-    node = value.owner
-    if node is None or not isinstance(node.op, Elemwise):
-        return None, []
-    return type(node.op.scalar_op), list(node.inputs)
-
-
-def _is(value: Variable, number: float) -> bool:
-    return isinstance(value, Constant) and bool(np.all(value.data == number))
 
 
 @node_rewriter([Elemwise])
@@ -157,16 +155,14 @@ def jacobian_into_power(fgraph: FunctionGraph, node: Apply) -> list[Variable] | 
     kind, terms = _parts(node.outputs[0])
     if kind is not Add:
         return None
-    for i, one in enumerate(terms):
-        negated, inside = _parts(one)
-        sign, x = (-1, inside[0]) if negated is Neg else (1, one)
-        for j, other in enumerate(terms):
-            if i != j and not isinstance(x, Constant):
-                joined = _with_added(other, x, sign)
-                rest = [term for k, term in enumerate(terms) if k not in (i, j)]
-                if joined is not None:
-                    found = pt.add(joined, *rest) if rest else joined
-                    return [found] if node.outputs[0].type.is_super(found.type) else None
+    for one, other in permutations(range(len(terms)), 2):
+        negated, inside = _parts(terms[one])
+        sign, x = (-1, inside[0]) if negated is Neg else (1, terms[one])
+        joined = None if isinstance(x, Constant) else _with_added(terms[other], x, sign)
+        if joined is not None:
+            rest = [term for k, term in enumerate(terms) if k not in (one, other)]
+            found = pt.add(joined, *rest) if rest else joined
+            return [found] if node.outputs[0].type.is_super(found.type) else None
     return None
 
 
@@ -226,7 +222,7 @@ def impossible_data_after_sum(data: Sequence[Variable]) -> Any:
         if node.outputs[0].ndim > 0 or not (parts := _of_switch(node.inputs[0])):
             return None
         condition, masks, values = parts
-        is_mask = isinstance(masks, Constant) and np.all(masks.data == -np.inf)
+        is_mask = _is(masks, -np.inf)
         needed = {var for var in graph_inputs([condition]) if not isinstance(var, Constant)}
         # where one value stands for all entries of a condition, their sum is more
         shapes = zip(condition.type.shape, values.type.shape, strict=True)

@@ -127,9 +127,9 @@ def _that_all_are_diagonal_in(
     which two directions may be alike: of some sums the one that leaves the least beside the
     diagonals.
     """
-    first, *others = parts
-    size = np.sqrt((parts[1:] ** 2).sum(axis=(1, 2), keepdims=True))
-    scaled = np.array(others) / np.where(size > 0, size, 1.0)
+    first, others = parts[0], parts[1:]
+    size = np.sqrt((others**2).sum(axis=(1, 2), keepdims=True))
+    scaled = others / np.where(size > 0, size, 1.0)
     best, least = np.full_like(first, np.nan), np.inf
     for shares in rng.standard_normal((n_sums, len(scaled))):
         with suppress(np.linalg.LinAlgError):
