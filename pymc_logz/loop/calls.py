@@ -112,19 +112,12 @@ class Call[S: RunSettings]:
             return make()
 
         def record() -> dict[str, Any]:
-            made, names = make(), ("plan", "stages", "blend", "from_prior", "given_up")
-            found = {name: getattr(made, name) for name in names}
-            return {**found, "reference": made.reference.without_draws()}
+            made = make()
+            return {**vars(made), "block": None, "target": made.target is not None}
 
         made = self.once(name, record, prepared, block)
-        reference = made["reference"]
-        if prepared is not None:
-            reference = reference.with_draws(prepared.prior)
-        seen = {name: made[name] for name in ("from_prior", "given_up") if name in made}
-        planned = Planned(reference.start(block), made["plan"], reference, made["stages"], **seen)
-        if made["blend"] is None or prepared is None:
-            return planned
-        return replace(planned, blend=made["blend"], target=Target(prepared, block))
+        target = Target(prepared, block) if made["target"] and prepared is not None else None
+        return Planned(**{**made, "block": made["reference"].start(block), "target": target})
 
     def once(
         self, name: str, make: Callable[[], Any], prepared: Prepared | None, block: Block

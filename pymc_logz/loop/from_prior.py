@@ -1,7 +1,6 @@
 """What a search from the prior leads to, for those who run something else than its plan."""
 
 from contextlib import suppress
-from dataclasses import replace
 
 import numpy as np
 
@@ -33,7 +32,7 @@ def look(
     target = Target(prepared, block)
     seen = _seen(target, settings, rng)
     if isinstance(seen, Reference):
-        return None, replace(seen, funnel=None), None
+        return None, seen, None
     search = searched(target, seen, settings, rng, alone=True)
     blend, [own] = None, rng.spawn(1)
     if blended:  # a run is the same with it or without
@@ -76,5 +75,5 @@ def blend_from_prior(prepared: Prepared, block: Block, rng: np.random.Generator)
 
 def _seen(target: Target, settings: RunSettings, rng: np.random.Generator) -> Look | Reference:
     """Rows that walked from the prior, or what is given in their place."""
-    given, within = given_reference(target, settings, rng)
+    given, within = given_reference(target, settings, rng, even=False)
     return given or explore_prior(target, settings, rng, within, even=False)

@@ -60,11 +60,12 @@ class Look(Moving):
 
 
 def given_reference(
-    target: Target, settings: RunSettings, rng: np.random.Generator
+    target: Target, settings: RunSettings, rng: np.random.Generator, *, even: bool = True
 ) -> tuple[Reference | None, np.ndarray | None]:
     """What the path starts from, None where that is to be learned; and rows of positive likelihood.
 
-    These are there only where it is zero at nearly all of the prior.
+    These are there only where it is zero at nearly all of the prior. ``even`` is as of
+    `explore_prior`.
     """
     prepared, block, requested = target.prepared, target.block, settings.requested_reference
     given, draws = _prior_if_given(prepared, requested), None
@@ -77,7 +78,7 @@ def given_reference(
     start = prepared.prior(rng, block.n_rows)
     within = check_start(prepared, block, start, rng, beyond if given is None else None)
     if draws is not None:
-        given = reference_of_draws(prepared, draws, rng)
+        given = reference_of_draws(prepared, draws, rng, even=even)
     return given, within
 
 

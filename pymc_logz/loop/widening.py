@@ -24,6 +24,7 @@ from pymc_logz.references.conditional import conditional_normal, has_conditional
 from pymc_logz.references.directions import independent_directions
 from pymc_logz.references.given_few import independent_given_few
 from pymc_logz.references.modes import MAX_DIMS, followed
+from pymc_logz.references.narrow_ends import narrow_ends
 from pymc_logz.references.nested import OF_NESTED
 from pymc_logz.references.reference import Reference, components_in_words, funnel_of, widened
 from pymc_logz.runners.anneal import merge
@@ -105,7 +106,7 @@ def widen(search: Search, proposers: Iterator[Part], funnel: Funnel | None) -> N
         if even > 1.2 * refitted_at:
             refitted_at = even
             more += fitted_components(*search.known(), funnel, search.rng)
-        if even < 0.1 or not more:
+        if even < 0.5 or not more:
             more += islice(proposers, 1)
         if not more:
             return
@@ -148,12 +149,12 @@ def proposed(search: Search, n_expensive: int = 2**9) -> Iterator[Part]:
     Rows of more numbers than ``n_expensive`` are looked at by the cheaper ways first.
     """
     ways: list[Callable[..., Part | None]]
-    ways = [independent_given_few, independent_directions, conditional_normal]
+    ways = [independent_given_few, independent_directions, conditional_normal, narrow_ends]
     prepared = search.target.prepared
     is_new = not any(part.what == OF_NESTED for part in search.parts)
     n_normal = normal_columns(prepared.flat).size
     if is_new and has_conditional_normals(prepared) and n_normal < prepared.n_dims:
-        ways.reverse()  # others, as spreads are, may decide how narrow normal ones are
+        ways[:3] = ways[2::-1]  # others, as spreads are, may decide how narrow normal ones are
     elif n_numbers(prepared.flat) > n_expensive:
         ways[:2] = ways[1::-1]  # the first takes a hundred gradients for each row
     for make in ways:

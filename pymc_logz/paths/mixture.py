@@ -55,8 +55,6 @@ class Mixture:
     """Shares of the components, shape (K,)."""
     prior_share: float
     """Share of the prior: what the others leave of 1."""
-    sample_prior: DrawRows | None
-    """Exact draws of the prior; None where none are to be made."""
     log_prior_mass: float = 0.0
     """Log of the integral of the prior: below 0 where a transform cuts part of it off."""
 
@@ -65,16 +63,21 @@ class Mixture:
         """d, the length of a row."""
         return len(self.components[0].centre)
 
-    def __call__(self, rng: np.random.Generator, n: int) -> np.ndarray:
-        """Draw n rows in the shares of the components, to within one row, shape (n, d)."""
+    def __call__(
+        self, rng: np.random.Generator, n: int, sample_prior: DrawRows | None = None
+    ) -> np.ndarray:
+        """Draw n rows in the shares of the components, to within one row, shape (n, d).
+
+        Those of the prior, if it has a share, are draws of ``sample_prior``.
+        """
         origin = origins(np.append(self.shares, self.prior_share), n, rng)
         rows, of_prior = np.empty((n, self.n_dims)), origin == len(self.components)
         for k, draw in enumerate(self.components):
             chosen = origin == k
             rows[chosen] = draw(rng, int(chosen.sum()))
         if of_prior.any():
-            assert self.sample_prior is not None
-            rows[of_prior] = self.sample_prior(rng, int(of_prior.sum()))
+            assert sample_prior is not None
+            rows[of_prior] = sample_prior(rng, int(of_prior.sum()))
         return rows
 
     def terms(self) -> MixtureTerms:

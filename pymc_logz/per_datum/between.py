@@ -46,7 +46,7 @@ from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.references.reference import Reference
 from pymc_logz.runners.anneal import Annealed, of_rows
 from pymc_logz.runners.block import Block
-from pymc_logz.runners.running import AnnealCourse, Running, anneal_all
+from pymc_logz.runners.running import AnnealCourse, Running, anneal_each, finished
 from pymc_logz.seeds import spawn_generators
 from pymc_logz.trees.doubts import Doubt, doubted
 from pymc_logz.weights import resampled
@@ -93,16 +93,22 @@ class Start:
         block = Block(path, kernel, settings.pilot_rows, call.compile_kwargs)
         return settings.within_memory(block)
 
-    def go_on(self, planned: Planned, call: Call[HaisSettings]) -> list[Annealed]:
-        """Rows after annealing to the model's posterior, with the weights of both."""
+    def go_on(
+        self, planned: Planned, call: Call[HaisSettings]
+    ) -> tuple[list[Annealed], list[Annealed]]:
+        """Rows of chains that got to the model's posterior, before, and with both weights."""
         generators = spawn_generators(call.rngs.run, len(self.runs))
         course = AnnealCourse(planned.block, planned.plan)
         starts = list(map(self.rows, self.runs))
-        on = anneal_all("on", course, starts, generators, call.settings.running)
-        return [
-            after._replace(log_weight=before.log_weight + after.log_weight)
-            for before, after in zip(self.runs, on, strict=True)
-        ]
+        on = anneal_each("on", course, starts, generators, call.settings.running)
+        pairs = finished(
+            [
+                after and (before, after._replace(log_weight=before.log_weight + after.log_weight))
+                for before, after in zip(self.runs, on, strict=True)
+            ]
+        )
+        before, after = zip(*pairs, strict=True)
+        return list(before), list(after)
 
 
 def run_between(
@@ -126,13 +132,13 @@ def run_between(
         planned, _ = refine(block, settings, stages, rngs.pilot, FROM_MODEL)
         watch.seconds["compile_time"] = 0.0
         watch.end("tuning_time", block.work)
-        runs = start.go_on(planned, call)
+        before, runs = start.go_on(planned, call)
         # again, along a longer ladder, where their weights are not good
         longer = planned.longer(4)
         can_be_longer = settings.ladder() is None and longer.plan is not planned.plan
         if can_be_longer and forward_estimate(runs, FROM_MODEL).status != "ok":
-            planned, runs = longer, start.go_on(longer, call)
-        factor, directions = bayes_factor(start.runs, runs), Directions(runs, FROM_MODEL)
+            planned, (before, runs) = longer, start.go_on(longer, call)
+        factor, directions = bayes_factor(before, runs), Directions(runs, FROM_MODEL)
         estimate, doubts = forward_estimate(runs, FROM_MODEL), list(start.doubts)
         if estimate.usable and not prepared.flat.sites:
             # whether it has modes that the other one lacks, from which no row gets there

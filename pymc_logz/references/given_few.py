@@ -11,7 +11,7 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import logsumexp, ndtr
 
 from pymc_logz.references.blend import N_ROWS, N_STARTS, Drawn, Target
 from pymc_logz.references.conditional import MAX_OUTER, FewFirst, explored_enough, n_places
@@ -19,14 +19,17 @@ from pymc_logz.references.conditional_modes import InnerAndOuter
 from pymc_logz.references.marginal_peaks import Known, spread_of
 from pymc_logz.references.modes import MAX_DIMS
 from pymc_logz.runners.block import Block
+from pymc_logz.weights import NEGLIGIBLE
 
 FIRST = (-10.0, -3.0, -1.0, 0.0, 1.0, 3.0, 10.0)
 """Where slopes are looked at first, in standard deviations; and at quantiles of what is known."""
-N_QUANTILES = 41
-"""Places all over what is known: a peak between two of them is not seen. Where entries turn out to
-have one peak each the ends are enough."""
-N_MORE = (4,) * 8
-"""Places that are looked at after these, where most may be missing; heights of peaks first."""
+N_QUANTILES = (41, 81, 161, 321)
+"""Places all over what is known, at first and at most. A peak between two of them is not seen, so
+there are twice as many until that adds nothing. Where entries turn out to have one peak each the
+ends are enough."""
+N_ROUNDS = 8
+"""How often a few more are looked at after these, where most may be missing; heights of peaks
+first."""
 LARGE = 1e100
 """Of which products are numbers still."""
 
@@ -67,6 +70,12 @@ class Lines(NamedTuple):
         change = np.diff(self.height)
         return not np.any(np.maximum.accumulate(change < 0, axis=2) & (change > 0))
 
+    def mass_above(self, other: "Lines", rng: np.random.Generator, n: int = 16) -> np.ndarray:
+        """How many entries of K are, as n draws say, where others are e times lower, (K,)."""
+        drawn = [self.drawn(rng) for _ in range(n)]
+        above = [self.log_densities_of(x) - other.log_densities_of(x) > 1 for x in drawn]
+        return np.asarray(np.sum(np.mean(above, axis=0), axis=1))
+
     def drawn(self, rng: np.random.Generator) -> np.ndarray:
         """A draw of each, shape (K, n)."""
         mass = np.exp(self.log_masses()).cumsum(axis=2)
@@ -85,8 +94,12 @@ class Lines(NamedTuple):
 
     def log_density_of(self, inner: np.ndarray) -> np.ndarray:
         """Sum of log densities of entries (K, n), shape (K,)."""
+        return np.asarray(np.sum(self.log_densities_of(inner), axis=1))
+
+    def log_densities_of(self, inner: np.ndarray) -> np.ndarray:
+        """Log densities of entries (K, n), each by itself."""
         start, height, slope, _ = self._pieces((self.knots < inner[:, :, None]).sum(axis=2))
-        return np.asarray(np.sum(height + slope * (inner - start), axis=1))
+        return np.asarray(height + slope * (inner - start))
 
     def _pieces(self, piece: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """A knot of each piece, the height there, its slope and its width."""
@@ -213,9 +226,9 @@ class Independent(InnerAndOuter):
         places = places._replace(known=np.where(np.arange(knots.shape[2]) == first, 0.0, np.nan))
         base = np.take_along_axis(knots, first, axis=2)[:, :, 0]
         value = self.block.log_target(self.rows(outer, base))
-        for n_more in N_MORE:
+        for _ in range(N_ROUNDS):
             places = self._with_peaks(places, outer, base, value)
-            new = places.midpoints_of_largest_gaps(n_more)
+            new = places.midpoints_of_largest_gaps(max(len(self.quantiles) // 10, 4))
             places = places.with_slopes(new, self._slopes(outer, new, start, scale))
         places = self._with_peaks(places, outer, base, value)
         lines = Lines.of_places(places, 1 / (self.quantiles[-1] - self.quantiles[0]))
@@ -301,21 +314,46 @@ def independent_given_few(
     if len(outer) > min(MAX_OUTER, d / 2):
         return None
     inner, scale = np.setdiff1d(np.arange(d), outer), spread_of(rows)
-    n = n_places(len(outer), prepared.flat, len(FIRST) + N_QUANTILES + sum(N_MORE))
+    n = n_places(len(outer), prepared.flat, len(FIRST) + 2 * N_QUANTILES[0])
     prior = prepared.prior(rng, n)
     both = np.concatenate([rows, prior])[:, inner]
-    quantiles = np.quantile(both, np.linspace(0, 1, N_QUANTILES), axis=0)
-    if not np.all(np.abs(quantiles) < LARGE):
+    if not np.all(np.abs(both) < LARGE):
         return None
-    parts, some = Independent(block, inner, outer, quantiles), np.concatenate([some, prior])
-    seen = parts.modes(some[:, outer], some[:, inner], scale[inner])
-    if seen.lines.have_one_peak():
-        parts = replace(parts, quantiles=quantiles[[0, -1]])
+    some = np.concatenate([some, prior])
+    parts = Independent(block, inner, outer, np.empty((0, len(inner))))
+    parts = with_enough_places(parts, both, some, scale[inner], N_STARTS)
+    n = n_places(len(outer), prepared.flat, len(FIRST) + 2 * len(parts.quantiles))
     make = partial(GivenFew, inner, outer, quantiles=parts.quantiles)
     if not len(outer):
         return make(None, Known(outer[None], np.median(rows, axis=0)[None]), scale)
     of_rows = rows[:, outer], rows[:, inner], prior[:, outer]
     return explored_enough(parts, make, *of_rows, rng, n)
+
+
+def with_enough_places(
+    parts: Independent, known: np.ndarray, rows: np.ndarray, scale: np.ndarray, n_known: int
+) -> Independent:
+    """The same, looking at as many quantiles of known entries (k, n) as show all peaks at rows.
+
+    Levels are those of even steps of a normal variable. They are enough where twice as many show
+    no place at which lines are e times too low, at the first ``n_known`` rows or at the others.
+    """
+    rng, before = np.random.default_rng(0), None
+    for n in N_QUANTILES:
+        levels = ndtr(np.linspace(-3, 3, n))
+        levels[[0, -1]] = 0.0, 1.0
+        now = replace(parts, quantiles=np.quantile(known, levels, axis=0))
+        lines = now.modes(rows[:, parts.outer], rows[:, parts.inner], scale).lines
+        if lines.have_one_peak():
+            return replace(now, quantiles=now.quantiles[[0, -1]])
+        if before is not None:
+            lacking = lines.mass_above(before[1], rng)
+            if max(lacking[:n_known].mean(), lacking[n_known:].mean()) < NEGLIGIBLE:
+                return before[0]
+        if 2 * n * parts.inner.size > MAX_DIMS * N_QUANTILES[0]:
+            break
+        before = now, lines
+    return now
 
 
 def common_entries(block: Block, rows: np.ndarray, least: float = 1e-6) -> np.ndarray:

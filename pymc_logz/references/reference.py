@@ -1,7 +1,8 @@
 """What a path starts from: the prior, or a mixture fitted to rows or to the curvature at a mode."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Self
 
 import numpy as np
@@ -59,8 +60,7 @@ class Reference(Moving):
     ) -> Self:
         """Components in a funnel's coordinates, whose shares leave this one to the prior."""
         log_mass, error = prior.log_mass()
-        draw = whitened_draws(prior, funnel)
-        mixture = Mixture(fit.components, fit.shares, prior_share, draw, log_mass)
+        mixture = Mixture(fit.components, fit.shares, prior_share, log_mass)
         return cls(taken, reason, mixture, error, funnel, covered)
 
     def start(self, block: Block) -> Block:
@@ -69,18 +69,10 @@ class Reference(Moving):
             return block
         funnel = self.funnel or Funnel.none(block.path.n_dims)
         values = leaving(block.path, self.mixture, funnel)
-        draw = self.mixture or whitened_draws(block.path.sample_reference, funnel)
+        draw = whitened_draws(block.path.sample_reference, self.funnel)
+        if self.mixture is not None:
+            draw = partial(self.mixture, sample_prior=draw)
         return block.along(values, sample_reference=draw)
-
-    def without_draws(self) -> "Reference":
-        """The same for another process, where draws of the prior are compiled anew."""
-        mixture = self.mixture and replace(self.mixture, sample_prior=None)
-        return replace(self, mixture=mixture)
-
-    def with_draws(self, draw: DrawRows) -> "Reference":
-        """The same with these draws of the prior."""
-        draw = whitened_draws(draw, self.funnel)
-        return replace(self, mixture=self.mixture and replace(self.mixture, sample_prior=draw))
 
     @property
     def is_given(self) -> bool:
@@ -122,13 +114,16 @@ def reference_of_draws(
     rng: np.random.Generator,
     of_several: float = 0.1,
     of_funnel: float = 0.15,
+    *,
+    even: bool = True,
 ) -> Reference:
     """Reference fitted to draws that a user has.
 
-    Unconstrained draws (n, d) are whitened, if they are in a funnel. The prior has a larger
-    share beside several components, since there is too little density between them: with 0.02
-    intervals of 95% covered 86% and 91% on two curved posteriors (docs/theory/coverage.md). And it
-    has one in a funnel's coordinates, whose narrow end, to which few draws get, is its own.
+    Unconstrained draws (n, d) are whitened, if they are in a funnel, unless ``even`` is false. The
+    prior has a larger share beside several components, since there is too little density between
+    them: with 0.02 intervals of 95% covered 86% and 91% on two curved posteriors
+    (docs/theory/coverage.md). And it has one in a funnel's coordinates, whose narrow end, to which
+    few draws get, is its own.
 
     Raises
     ------
@@ -142,7 +137,7 @@ def reference_of_draws(
             f"a transform restricts the prior of this model, whose constant is known to "
             f"{error:.2g} nats only unless the path starts there: use reference='prior'"
         )
-    funnel = funnel_of(prepared, rows, rng)
+    funnel = funnel_of(prepared, rows, rng) if even else None
     moving = rows if funnel is None else funnel.whitened(rows)
     fit = widened(fitted_clusters(moving, len(moving), rng))
     share = PRIOR_SHARE if len(fit.components) == 1 else of_several

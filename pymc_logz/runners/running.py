@@ -340,7 +340,12 @@ def run_to_end(course: Any, job: Job, report: Report | None) -> Outcome | None:
     return Outcome(job, [] if part is None else [part])
 
 
-def anneal_all(
+def anneal_all(*chains: Any, **how: Any) -> list[Annealed]:
+    """Rows of the chains of `anneal_each` that got there."""
+    return finished(anneal_each(*chains, **how))
+
+
+def anneal_each(
     name: str,
     course: AnnealCourse,
     starts: Sequence[np.ndarray],
@@ -348,14 +353,15 @@ def anneal_all(
     running: Running,
     report: Report | None = None,
     n_before: int = 0,
-) -> list[Annealed]:
-    """Rows of independent chains at the end of a plan, if there; generators are moved on."""
+) -> list[Annealed | None]:
+    """Rows of independent chains at the end of a plan, None if not there; generators move on."""
     k = course.plan.n_temperatures
     jobs = [
         AnnealJob(start, state_of(rng), k, n_before)
         for start, rng in zip(starts, generators, strict=True)
     ]
-    outcomes = finished(running.run(name, course, jobs, report))
-    for rng, one in zip(generators, outcomes, strict=False):
-        rng.bit_generator.state = one.job.rng
-    return [arrived(course.plan, one.job.underway) for one in outcomes]
+    outcomes = running.run(name, course, jobs, report)
+    for rng, one in zip(generators, outcomes, strict=True):
+        if one is not None:
+            rng.bit_generator.state = one.job.rng
+    return [None if one is None else arrived(course.plan, one.job.underway) for one in outcomes]

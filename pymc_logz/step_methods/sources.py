@@ -152,8 +152,7 @@ class BlockSource(Source):
     def __init__(self, model: pm.Model, planned: Planned) -> None:
         super().__init__()
         self.model, block = model, planned.block
-        # draws of the prior are compiled, and made again where they are needed
-        self.reference = planned.reference.without_draws()
+        self.reference = planned.reference
         self.kernel: Kernel = block.kernel
         # the noise is drawn in portions that depend on the number of rows
         self.n_rows = block.n_rows
@@ -170,7 +169,7 @@ class BlockSource(Source):
         prior = PriorDraws(self.model)
         path = open_path(with_entries(flatten_model(self.model, integers=True)), prior)
         block = Block(path, self.kernel, self.n_rows, self.compile_kwargs)
-        return self.reference.with_draws(prior).start(block)
+        return self.reference.start(block)
 
     def answer(self, message: tuple[Any, list[int]]) -> tuple[Any, Any]:
         """What the next batch goes on with, and a batch; None starts anew."""

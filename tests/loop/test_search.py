@@ -1,7 +1,7 @@
 """A search: blends are exact, shares are the best ones, and what parts lack becomes a part."""
 
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pymc as pm
@@ -84,7 +84,8 @@ def without_a_share(of: Known, reference: Reference) -> Block:
     assert start is not None
     lighter = start.shares * np.where(np.arange(len(start.shares)) == 0, 0.5, 1.0)
     block = replace(reference, mixture=replace(start, shares=lighter)).start(of.block)
-    return block.along(block.path.values, sample_reference=start)
+    drawn = partial(start, sample_prior=of.block.path.sample_reference)
+    return block.along(block.path.values, sample_reference=drawn)
 
 
 @pytest.mark.parametrize("name", ENERGIES)

@@ -58,7 +58,7 @@ def mixture(n_components: int, share: float = 0.1, log_mass: float = 0.0) -> Mix
         Elliptical(rng.normal(size=D), factor, df=4.0 + 3 * k) for k, factor in enumerate(factors)
     )
     shares = (1 - share) * rng.dirichlet(2 * np.ones(n_components))
-    return Mixture(parts, shares, share, draw_prior, log_mass)
+    return Mixture(parts, shares, share, log_mass)
 
 
 @cache
@@ -163,7 +163,7 @@ def test_dead_zones_stay_dead(start: Mixture | None, mode: str) -> None:
 
 def check_normalised(start: Mixture) -> None:
     """Importance sampling from the mixture finds the integral of normals where components are."""
-    rows = start(make_rng("integral"), 20_000)
+    rows = start(make_rng("integral"), 20_000, draw_prior)
     log_density = evaluator("JAX", "auto", False)(rows, start).log_reference
     laws = [
         stats.multivariate_normal(part.centre, part.factor @ part.factor.T)
@@ -177,7 +177,7 @@ def test_draws_follow_the_density() -> None:
     """Catches draws with other shares than the density's, or a density that is not normalised."""
     start = mixture(3)
     check_normalised(start)
-    lost = Mixture(start.components, start.shares * [1, 1, 0.5], 0.1, draw_prior)
+    lost = Mixture(start.components, start.shares * [1, 1, 0.5], 0.1)
 
     class Weightless(Mixture):
         """Draws all components, and leaves the share of one out of its density."""
@@ -185,7 +185,7 @@ def test_draws_follow_the_density() -> None:
         def terms(self) -> MixtureTerms:
             return lost.terms()
 
-    broken = Weightless(start.components, start.shares, start.prior_share, draw_prior)
+    broken = Weightless(start.components, start.shares, start.prior_share)
     assert_detects(check_normalised, broken)
 
 
@@ -193,10 +193,10 @@ def test_draws_have_the_distribution_of_their_density() -> None:
     """Catches a factor that is transposed, or tails of another component."""
     factor = np.array([[1.0, 0.0], [0.9, 0.3]])
     parts = (Elliptical(np.zeros(D), factor, df=5.0), Elliptical(2 * np.ones(D), np.eye(D), df=8.0))
-    start = Mixture(parts, np.array([0.6, 0.3]), 0.1, draw_prior)
+    start = Mixture(parts, np.array([0.6, 0.3]), 0.1)
     grid = np.linspace(-40, 40, 8001)
     margins = {}
-    rows = start(make_rng("margin"), 20_000)
+    rows = start(make_rng("margin"), 20_000, draw_prior)
     for j in range(D):
         density = start.prior_share * stats.norm.pdf(grid)
         for part, share in zip(start.components, start.shares, strict=True):
@@ -208,7 +208,7 @@ def test_draws_have_the_distribution_of_their_density() -> None:
         margins[f"dimension {j}"] = (rows[:, j], exact)
     check_same_law(margins)
     turned = (Elliptical(np.zeros(D), factor.T, df=5.0), parts[1])
-    rows = Mixture(turned, start.shares, 0.1, draw_prior)(make_rng("turned"), 20_000)
+    rows = Mixture(turned, start.shares, 0.1)(make_rng("turned"), 20_000, draw_prior)
     assert_detects(check_same_law, {"turned": (rows[:, 0], margins["dimension 0"][1])})
 
 

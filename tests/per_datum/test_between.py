@@ -1,6 +1,7 @@
 """From the posterior of one model to that of another: log Bayes factors against exact ones."""
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -13,6 +14,8 @@ from support import pymc_models as models
 import pymc_logz as lz
 from pymc_logz import energies
 from pymc_logz.hais.results import bayes_factor
+from pymc_logz.per_datum import between as module
+from pymc_logz.runners import running
 from pymc_logz.runners.anneal import Annealed
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
@@ -67,6 +70,26 @@ def test_log_bayes_factor_is_exact(one: str, other: str) -> None:
     models.assert_log_z(tree, log_z[one], within=0.2)
     found = float(factor["log_z_other"])
     assert abs(found - log_z[other]) < 4 * float(factor["mcse_other"])
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_an_interrupted_run_compares_the_chains_that_got_there(
+    lost: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Would catch an error in place of a result, and weights of one chain on rows of another."""
+    whole = running.anneal_each
+
+    def interrupted(*chains: Any, **how: Any) -> list[Annealed | None]:
+        found = whole(*chains, **how)
+        return [None if i == lost else one for i, one in enumerate(found)]
+
+    monkeypatch.setattr(module, "anneal_each", interrupted)
+    model, other = made("wide"), made("narrow")
+    with pytest.warns(UserWarning, match="interrupted: 1 of 2 chains are finished"):
+        tree = lz.sample_hais(model=model, reference=other, **QUICK)
+    factor, exact = tree["bayes_factor"], normal_log_z(2.0, 1.0) - normal_log_z(0.7, 1.5)
+    assert abs(float(factor["log_bayes_factor"]) - exact) < 4 * factor["log_bayes_factor_mcse"]
+    assert tree["weighted_posterior"].sizes["chain"] == 1
 
 
 def test_both_directions_agree() -> None:
