@@ -297,7 +297,7 @@ class Planner:
         if start is None:
             return []
         climbs = can_climb(self.target.block)
-        has_one = not climbs or has_one_mode(start, rng)
+        has_one = not climbs or has_one_mode(start, rng, far=not flat.calls_host)
         if has_one or not is_cheap:
             start = with_all_peaks(start, prepared, rng)
         if not climbs or (has_one and len(start.peaks) == 1):

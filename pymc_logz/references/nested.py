@@ -59,16 +59,18 @@ def conditional_at_peak(
     return [] if found is None else [found]
 
 
-def has_one_mode(start: Start, rng: np.random.Generator, n_halves: int = 16) -> bool:
+def has_one_mode(
+    start: Start, rng: np.random.Generator, n_halves: int = 16, *, far: bool = True
+) -> bool:
     """Whether normal entries have one mode given the others, as far as lines tell.
 
     The slope of a concave log density falls along each. They lead to the mode from draws of the
-    prior, and from where these fit the data, the others near the peak, or as they begin. Places on
-    them lie evenly, and at halves of the way that is left: a second mode shows at places that are
-    closer together than the modes.
+    prior, and from where these fit the data, which may be ``far`` from it, the others near the
+    peak, or as they begin. Places on them lie evenly, and at halves of the way that is left: a
+    second mode shows at places that are closer together than the modes.
     """
     parts, peak, prior = start.parts, start.peak, start.prior
-    fitting = towards_data(parts.block, prior[1::2])
+    fitting = towards_data(parts.block, prior[1::2], far=far)
     prior = rng.permutation(np.concatenate([prior[::2], fitting]))
     n_near, inner = len(prior) // 2, prior[:, parts.inner]
     outer, end = prior[:, parts.outer], np.tile(peak.inner, (len(prior), 1))

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytest
+from generated import generate
 from scipy import stats
 from scipy.special import logsumexp
 from support.checks import make_rng
@@ -15,11 +16,14 @@ from pymc_logz.models.preparation import prepare
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.references.blend import Target
 from pymc_logz.references.given_few import (
+    Independent,
     Lines,
     Places,
     common_entries,
     independent_given_few,
+    with_enough_places,
 )
+from pymc_logz.weights import NEGLIGIBLE
 
 SKEWED = stats.gumbel_l(1.0, 0.5)
 """Log of an exponential variable, shifted and scaled."""
@@ -125,6 +129,43 @@ def exgauss() -> pm.Model:
     return model
 
 
+class Waves:
+    """Log target of independent values of which a sine is seen, and its gradient."""
+
+    def __init__(self, noise: float) -> None:
+        self.noise = noise
+
+    def log_target(self, rows: np.ndarray) -> np.ndarray:
+        """Shape (K,)."""
+        seen = (0.3 - np.sin(3 * rows)) / self.noise
+        return -0.5 * np.sum(seen**2 + rows**2, axis=1)
+
+    def target_and_gradient(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Shapes (K,) and (K, d)."""
+        seen = (0.3 - np.sin(3 * rows)) / self.noise
+        return self.log_target(rows), 3 * np.cos(3 * rows) * seen / self.noise - rows
+
+
+@pytest.mark.parametrize(("noise", "n"), [(5.0, 2), (0.6, 41), (0.02, 161)])
+def test_as_many_places_as_it_takes(noise: float, n: int):
+    """Would catch peaks between places: each entry lacked up to a tenth of its mass, with `ok`."""
+    block: Any = Waves(noise)
+    x = np.linspace(-6, 6, 240_001)
+    log_exact = block.log_target(x[:, None])
+    log_exact -= logsumexp(log_exact)
+    exact = np.exp(log_exact)
+    rows = make_rng("known").choice(x, size=(64, 4), p=exact)
+    parts = Independent(block, np.arange(4), np.arange(0), np.empty((0, 4)))
+    everywhere = np.vstack([rows, make_rng("prior").standard_normal((4000, 4))])
+    parts = with_enough_places(parts, everywhere, rows, np.ones(4), 8)
+    assert len(parts.quantiles) == n
+    found = parts.modes(rows[:1, :0], rows[:1], np.ones(4)).lines
+    each = Lines(*(np.broadcast_to(one, (len(x), *one.shape[1:])) for one in found))
+    log_q = each.log_densities_of(np.tile(x[:, None], 4))
+    lacking = exact[:, None] * (log_exact[:, None] - np.log(x[1] - x[0]) - log_q > 1)
+    assert lacking.sum(axis=0).max() < NEGLIGIBLE
+
+
 def test_orthogonal_columns_do_not_touch():
     """Catches rounding that is taken for dependence: no entry was independent of any other."""
     x = np.linalg.qr(make_rng("columns").standard_normal((9, 5)))[0]
@@ -197,6 +238,16 @@ def two_roots(n: int = 4) -> tuple[pm.Model, float]:
     ]
     density = np.array(each) + stats.gamma.logpdf(np.exp(grid), 3, scale=1 / 3) + grid
     return model, float(logsumexp(density) + np.log(grid[1] - grid[0]))
+
+
+@pytest.mark.slow
+def test_values_with_many_narrow_peaks_each():
+    """Would catch peaks that lie between the places of a density: a tenth of Z, with ``ok``."""
+    case = generate("seen_through", 2097757687)
+    tree = lz.sample_hais(model=case.build(), random_seed=225807727, progressbar=False)
+    found = tree["evidence"].isel(estimator=0)
+    assert found["status"].item() == "ok"
+    assert abs(found["log_z"].item() - case.log_z) < 4 * found["mcse"].item()
 
 
 @pytest.mark.parametrize("seeds", SEEDS)

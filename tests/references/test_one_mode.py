@@ -18,7 +18,7 @@ from pymc_logz.references.marginal_peaks import Known, Start, highest_marginal, 
 def begun(model: pm.Model, seed: int) -> Start:
     """Where the nested approximations of a model begin."""
     rng = np.random.default_rng(seed)
-    prepared = prepare(model, rng)
+    prepared = prepare(model, rng, sum_out=None)
     start = highest_marginal(Target(prepared, block_for(prepared, HaisSettings(), None)), rng)
     assert start is not None
     return start
@@ -43,8 +43,30 @@ def test_an_explanation_by_small_noise_is_a_second_mode(monkeypatch: pytest.Monk
     model = explained_twice()
     for seed in range(3):
         assert not nested.has_one_mode(begun(model, seed), np.random.default_rng(seed))
-    monkeypatch.setattr(nested, "towards_data", lambda block, rows: rows)
+    monkeypatch.setattr(nested, "towards_data", lambda block, rows, far: rows)
     assert nested.has_one_mode(begun(model, 0), np.random.default_rng(0))
+
+
+def small_or_large(d: int = 80) -> pm.Model:
+    """Effects whose common spread is small, or large in one of fifty; of Z a fifth."""
+    y = 6.55 * np.ones(d) / np.sqrt(d)
+    with pm.Model() as model:
+        large = pm.Bernoulli("large", 0.02)
+        effect = pm.Normal("effect", 0, pt.switch(large, 1.0, 0.1), shape=d)
+        pm.Normal("y", effect, 0.5, observed=y)
+    return model
+
+
+def test_an_explanation_far_from_nearly_all_of_the_prior_is_a_second_mode(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Catches steps up the likelihood that stop short of it: log Z was 0.28 nats low with `ok`."""
+    start = begun(small_or_large(), 0)
+    near = np.linalg.norm(start.prior, axis=1) < 3
+    start = start._replace(prior=start.prior[near])
+    assert not nested.has_one_mode(start, np.random.default_rng(0))
+    monkeypatch.setattr(nested, "towards_data", lambda block, rows, far: rows)
+    assert nested.has_one_mode(start, np.random.default_rng(0))
 
 
 def two_modes() -> pm.Model:
