@@ -33,10 +33,6 @@ class OfIntegers(KernelDefaults):
     scale: ClassVar[None] = None
     dense: ClassVar[bool] = False
 
-    def acceptance_for(self, target_accept: float) -> float:
-        """Acceptance rate to tune for: nothing is tuned."""
-        return 0.0
-
 
 @dataclass(frozen=True)
 class Gibbs(OfIntegers):

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
@@ -35,20 +36,11 @@ class CombinedKernel:
         tuned = [kernel for kernel in continuous if kernel.step_size is None]
         return (tuned or continuous or list(self.members))[0]
 
-    @property
-    def step_size(self) -> float | None:
-        """That of the leader."""
-        return self.leader.step_size
-
-    @property
-    def scale(self) -> Any:
-        """That of the leader."""
-        return self.leader.scale
-
-    @property
-    def dense(self) -> bool | None:
-        """That of the leader."""
-        return self.leader.dense
+    step_size = property(attrgetter("leader.step_size"), doc="That of the leader.")
+    scale = property(attrgetter("leader.scale"), doc="That of the leader.")
+    dense = property(attrgetter("leader.dense"), doc="That of the leader.")
+    acceptance_for = property(attrgetter("leader.acceptance_for"), doc="As of the leader.")
+    tuned_step_size = property(attrgetter("leader.tuned_step_size"), doc="As of the leader.")
 
     @property
     def needs_gradient(self) -> bool:
@@ -62,16 +54,6 @@ class CombinedKernel:
                 own = step_size if kernel.step_size is None else kernel.step_size
                 return kernel.refreshment_for(np.full_like(step_size, own))
         return np.zeros_like(step_size)
-
-    def acceptance_for(self, target_accept: float) -> float:
-        """That of the leader."""
-        return self.leader.acceptance_for(target_accept)
-
-    def tuned_step_size(
-        self, step_size: float, acceptance_rate: float, target_accept: float
-    ) -> float:
-        """That of the leader."""
-        return self.leader.tuned_step_size(step_size, acceptance_rate, target_accept)
 
 
 def refreshment_at_two_steps(kernel: Kernel) -> np.ndarray:

@@ -98,16 +98,6 @@ class Slice(KernelDefaults):
         """Evaluations of the path: all turns of the search, in each direction."""
         return n_dims * (self.n_expand + self.n_shrink)
 
-    def acceptance_for(self, target_accept: float) -> float:
-        """Acceptance rate to tune for: all directions find a point."""
-        return 1.0
-
-    def tuned_step_size(
-        self, step_size: float, acceptance_rate: float, target_accept: float
-    ) -> float:
-        """The same width."""
-        return step_size
-
     def draw_noise(self, rng: np.random.Generator, n_moves: int, n_rows: int, n_dims: int) -> Any:
         """Uniforms for the order, the levels, the intervals and the points."""
         each = (n_moves, n_rows, n_dims)

@@ -142,18 +142,9 @@ class KernelDefaults:
         """Acceptance rate to tune for: the user's."""
         return target_accept
 
-    def tuned_step_size(
-        self, step_size: float, acceptance_rate: float, target_accept: float
-    ) -> float:
-        """Step size expected to have the target acceptance rate, see `leapfrog_step_size`.
-
-        Repeated, it comes to the target for any acceptance rate that falls with the step size.
-        """
-        return leapfrog_step_size(step_size, acceptance_rate, target_accept)
-
-    def draw_noise(self, rng: np.random.Generator, n_moves: int, n_rows: int, n_dims: int) -> Any:
-        """Normals for a proposal, log uniforms for the decision."""
-        return draw_noise(rng, n_moves, n_rows, n_dims)
+    # repeated, it comes to the target for any acceptance rate that falls with the step size
+    tuned_step_size = staticmethod(leapfrog_step_size)
+    draw_noise = staticmethod(draw_noise)
 
 
 def check_scale(scale: Any, dense: bool | None) -> None:

@@ -61,11 +61,7 @@ class RandomWalk(KernelDefaults):
         """
         return 0.3
 
-    def tuned_step_size(
-        self, step_size: float, acceptance_rate: float, target_accept: float
-    ) -> float:
-        """Step size expected to have the target acceptance rate, see `random_walk_step_size`."""
-        return random_walk_step_size(step_size, acceptance_rate, target_accept)
+    tuned_step_size = staticmethod(random_walk_step_size)
 
     def step(
         self, path: AnnealingPath, state: KernelState, move: Move, noise: Noise
