@@ -77,11 +77,9 @@ class Chains:
     ) -> None:
         self.block, self.settings, self.rng = block, settings, rng
         plan, kernel = plan_of_one_step(block, rows), block.kernel
-        self.scale = plan.scale[-1]
+        self.scale = plan.scales(slice(-1, None))[0]
         if kernel.scale is not None:
             self.scale = np.broadcast_to(kernel.scale, self.scale.shape).astype(float)
-        elif plan.correlation is not None:
-            self.scale = self.scale[:, None] * plan.correlation[-1]
         # in units of the scales; and the moving average of the acceptance rate of all chains
         given = kernel.step_size
         self.step_size = float(plan.step_size[-1] if given is None else given)

@@ -38,7 +38,11 @@ def _encode(value: Any, arrays: list[np.ndarray]) -> Any:
     if isinstance(value, bytes):
         return {"bytes": value.hex()}
     if hasattr(value, "__array__"):
-        return _encode_array(np.asarray(value), arrays)
+        array = np.asarray(value)
+        if array.dtype.kind not in "biufSUmM":
+            raise TypeError(f"an array of dtype {array.dtype} is no part of a record")
+        arrays.append(array)
+        return {"array": len(arrays) - 1}
     if isinstance(value, Mapping):
         return {"dict": [[key, _encode(part, arrays)] for key, part in value.items()]}
     if (own := fields_of(value)) is not None:
@@ -49,15 +53,6 @@ def _encode(value: Any, arrays: list[np.ndarray]) -> Any:
     raise TypeError(f"a {type(value).__name__} is no part of a record: {value!r}")
 
 
-def _encode_array(array: np.ndarray, arrays: list[np.ndarray]) -> Any:
-    if array.dtype.kind not in "biufSUmM":
-        raise TypeError(f"an array of dtype {array.dtype} is no part of a record")
-    # one row that stands for very many
-    is_one = array.ndim > 1 and array.size > 2**12 and array.strides[0] == 0
-    arrays.append(array[0] if is_one else array)
-    return {"array": len(arrays) - 1, **({"times": len(array)} if is_one else {})}
-
-
 def decode(tree: Any, arrays: list[np.ndarray]) -> Any:
     """The record that was encoded; a CheckpointError if something in it is none."""
     if tree is None or isinstance(tree, bool | int | float | str):
@@ -66,8 +61,7 @@ def decode(tree: Any, arrays: list[np.ndarray]) -> Any:
         case {"bytes": str(digits)}:
             return bytes.fromhex(digits)
         case {"array": int(number)} if number < len(arrays):
-            array, times = arrays[number], tree.get("times")
-            return array if times is None else np.broadcast_to(array, (times, *array.shape))
+            return arrays[number]
         case {"dict": list(items)}:
             return {key: decode(part, arrays) for key, part in items}
         case {"class": str(name), "fields": dict(parts)} if (made := class_of(name)) is not None:

@@ -33,17 +33,6 @@ class Plan:
     coordinate: np.ndarray | None = None
     """Where each beta lies between those stages, shape (K + 1,)."""
 
-    def __post_init__(self) -> None:
-        if self.scale.ndim == 1:
-            scale = np.broadcast_to(self.scale, (self.betas.size, self.scale.size))
-            object.__setattr__(self, "scale", scale)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # one row of scales that stands for all of them stays one row on its way
-        is_one = self.scale.strides[0] == 0
-        scale = self.scale[0] if is_one else self.scale
-        return Plan, (self.betas, self.step_size, scale, self.correlation, self.coordinate)
-
     @property
     def n_temperatures(self) -> int:
         """K, the number of weight increments."""
@@ -56,7 +45,7 @@ class Plan:
             self,
             betas=self.betas[::-1],
             step_size=self.step_size[::-1],
-            scale=self.scale[::-1],
+            scale=self.scale if self.scale.ndim == 1 else self.scale[::-1],
             coordinate=coordinate,
         )
 
@@ -78,7 +67,10 @@ class Plan:
 
     def scales(self, part: slice) -> np.ndarray:
         """Scales at a part of the K + 1 betas, shape (m, d) or (m, d, d)."""
-        scale = self.scale[part]
+        scale = self.scale
+        if scale.ndim == 1:
+            scale = np.broadcast_to(scale, (self.betas.size, scale.size))
+        scale = scale[part]
         if self.correlation is None or self.coordinate is None:
             return scale
         # the factors of the two stages around each beta, mixed: still triangular, still invertible
