@@ -10,10 +10,9 @@ import os
 import re
 import shutil
 import uuid
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -35,22 +34,15 @@ def check_path(path: Any, name: str = "checkpoint") -> Path:
     return Path(path)
 
 
-@dataclass
-class _Chain:
-    """What was written of a chain."""
-
-    n_parts: int = 0
-    waiting: list[Any] = field(default_factory=list)
-    """Parts of its draws that could not be written yet."""
-
-
 class Keeper:
     """Keeps what a run has come to in a checkpoint, the folder ``path``."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._chains: dict[str, _Chain] = {}
         self._n_named: Counter[str] = Counter()
+        # of each chain, the parts of its draws that were written, and those that could not be yet
+        self._n_parts: Counter[str] = Counter()
+        self._waiting: defaultdict[str, list[Any]] = defaultdict(list)
         self._failed = False
         self.is_complete = True
         """Whether all chains have come to their ends so far."""
@@ -133,25 +125,25 @@ class Keeper:
 
     def store_chain(self, name: str, job: Any, part: Any) -> None:
         """Keep where a chain is, and a further part of its draws."""
-        chain = self._chains.setdefault(name, _Chain())
+        waiting = self._waiting[name]
         if part is not None:
-            chain.waiting.append(part)
-        while chain.waiting:
-            if not self.write(f"{name}.part-{chain.n_parts:06d}", chain.waiting[0]):
+            waiting.append(part)
+        while waiting:
+            if not self.write(f"{name}.part-{self._n_parts[name]:06d}", waiting[0]):
                 return
-            del chain.waiting[0]
-            chain.n_parts += 1
-        self.write(name, {"job": job, "n_parts": chain.n_parts})
+            del waiting[0]
+            self._n_parts[name] += 1
+        self.write(name, {"job": job, "n_parts": self._n_parts[name]})
 
     def chain(self, name: str) -> tuple[Any, list[Any]] | None:
         """Where a chain is, and the parts of its draws; None if they cannot be read."""
-        chain = self._chains[name] = _Chain()
+        self._n_parts[name], self._waiting[name] = 0, []
         if (state := self.read(name)) is None:
             return None
         parts = [self.read(f"{name}.part-{i:06d}") for i in range(state["n_parts"])]
         if any(part is None for part in parts):
             return None
-        chain.n_parts = len(parts)
+        self._n_parts[name] = len(parts)
         return state["job"], parts
 
     def write(self, name: str, record: Any) -> bool:

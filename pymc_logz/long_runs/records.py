@@ -35,8 +35,6 @@ def _encode(value: Any, arrays: list[np.ndarray]) -> Any:
         return _encode(value.item(), arrays)
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    if isinstance(value, bytes):
-        return {"bytes": value.hex()}
     if hasattr(value, "__array__"):
         array = np.asarray(value)
         if array.dtype.kind not in "biufSUmM":
@@ -58,8 +56,6 @@ def decode(tree: Any, arrays: list[np.ndarray]) -> Any:
     if tree is None or isinstance(tree, bool | int | float | str):
         return tree
     match tree:
-        case {"bytes": str(digits)}:
-            return bytes.fromhex(digits)
         case {"array": int(number)} if number < len(arrays):
             return arrays[number]
         case {"dict": list(items)}:
