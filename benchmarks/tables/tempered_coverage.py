@@ -28,7 +28,7 @@ from pymc_logz.models.preparation import prepare
 from pymc_logz.runners.running import run_tasks, state_of
 from pymc_logz.runners.temper import joined_walk
 from pymc_logz.seeds import spawn_generators
-from pymc_logz.tempered.chains import Frozen, TemperJob, course_of
+from pymc_logz.tempered.chains import TemperCourse, TemperJob, course_of
 from pymc_logz.tempered.run import place_levels, warm_up
 from pymc_logz.tempered.settings import TemperedSettings
 
@@ -117,12 +117,12 @@ def replicates(name: str, n: int = N_RUNS) -> dict[str, Found]:
         with begun(settings, make_rng("tempered", name), progressbar=False) as call:
             prepared = prepare(energy.model, call.rngs.checks)
             block = block_for(prepared, settings, None)
-            frozen = warm_up(place_levels(prepared, block, call), call)
+            walking, rounds = warm_up(place_levels(prepared, block, call), call)
     generators = spawn_generators(make_rng("walks", name), n)
-    n_walkers = frozen.block.n_walkers
-    starts = [frozen.block.path.sample_reference(rng, n_walkers) for rng in generators]
+    starts = [walking.path.sample_reference(rng, walking.n_walkers) for rng in generators]
+    course = course_of(walking, rounds.ladder, settings)
     tasks = [
-        partial(estimates, frozen, start, settings, rng)
+        partial(estimates, course, start, settings, rng)
         for start, rng in zip(starts, generators, strict=True)
     ]
     runs = run_tasks(tasks, 2)
@@ -138,14 +138,14 @@ def replicates(name: str, n: int = N_RUNS) -> dict[str, Found]:
     }
 
 
-def estimates(frozen: Frozen, start: np.ndarray, settings: TemperedSettings, rng: Any) -> dict:
+def estimates(
+    course: TemperCourse, start: np.ndarray, settings: TemperedSettings, rng: Any
+) -> dict:
     """All estimates of one run."""
-    course = course_of(frozen, settings)
-    levels = frozen.ladder.n_levels
-    job = TemperJob(start, state_of(rng), levels, settings.tune, settings.n_kept)
+    job = TemperJob(start, state_of(rng), course.ladder.n_levels, settings.tune, settings.n_kept)
     _, walked = job.advance(course, None)
     walk = joined_walk([walked], settings.n_kept, course.every)
-    draws = frozen.ladder.draws(walk)
+    draws = course.ladder.draws(walk)
     return {name: method(draws).estimate for name, method in METHODS.items()}
 
 

@@ -172,10 +172,10 @@ class LogZTracker:
         with begun(self.settings, random_seed, progressbar, compile_kwargs) as call:
             self._followed = follow(model, data, call.rngs)
             self.shapes = {name: np.shape(value) for name, value in self.data.items()}
-            frozen = warm_up(self._followed.placed(call), call)
-        self._block, self.ladder = frozen.block, frozen.ladder
-        self._evaluate = evaluator(frozen.block, compile_kwargs)
-        self._attrs = {"backend": frozen.block.compiled.backend, "n_levels": self.ladder.n_levels}
+            self._block, rounds = warm_up(self._followed.placed(call), call)
+        self.ladder = rounds.ladder
+        self._evaluate = evaluator(self._block, compile_kwargs)
+        self._attrs = {"backend": self._block.compiled.backend, "n_levels": self.ladder.n_levels}
         self._pilot_work = self._block.work.done
         self._begin(call.rngs.run)
 

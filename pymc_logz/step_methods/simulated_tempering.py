@@ -13,13 +13,13 @@ from pymc_logz.arguments import check_integer, settings_among
 from pymc_logz.errors import logger
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.loop.calls import begun
+from pymc_logz.loop.frozen import Planned
 from pymc_logz.models.context import without_labels
 from pymc_logz.runners.arrays import filled, leaves, mapped
 from pymc_logz.runners.moves import kernel_for
 from pymc_logz.runners.temper import TemperBlock, Walkers
 from pymc_logz.step_methods.base import BatchedStep, declared
 from pymc_logz.step_methods.sources import BlockSource
-from pymc_logz.tempered.chains import Frozen
 from pymc_logz.tempered.run import place_levels, warm_up
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.tempered.warm_up import Ladder, climb
@@ -81,10 +81,12 @@ class WalkSource(BlockSource):
 
     batch_size = 32
 
-    def __init__(self, model: pm.Model, frozen: Frozen, tune: int) -> None:
-        super().__init__(model, frozen.planned)
-        self.walking, self.ladder, self.tune = frozen.block, frozen.ladder, tune
-        self.n_walkers = frozen.block.n_walkers
+    def __init__(
+        self, model: pm.Model, planned: Planned, walking: TemperBlock, ladder: Ladder, tune: int
+    ) -> None:
+        super().__init__(model, planned)
+        self.walking, self.ladder, self.tune = walking, ladder, tune
+        self.n_walkers = walking.n_walkers
 
     def batch(self, carried: Walkers | None, rng: np.random.Generator) -> tuple[Walkers, Draws]:
         """A batch of draws, and the walkers to go on with; None starts new ones."""
@@ -231,11 +233,12 @@ class SimulatedTempering(BatchedStep):
         settings = TemperedSettings.from_arguments(**given, tune=pilot_tune)
         with begun(settings, random_seed, False, compile_kwargs) as call:
             prepared, block = self._prepare(model, call)
-            frozen = warm_up(place_levels(prepared, block, call), call)
-        ladder = frozen.ladder
+            planned = place_levels(prepared, block, call)
+            walking, rounds = warm_up(planned, call)
+        ladder = rounds.ladder
         of_levels = {"beta": ladder.betas, "log_prior": ladder.log_prior}
         self.level_stats = {**of_levels, "log_z_hat": ladder.log_z_hat}
-        self.source = WalkSource(model, frozen, pilot_tune).opened()
+        self.source = WalkSource(model, planned, walking, ladder, pilot_tune).opened()
         self._declare_stats(walkers, ladder.n_levels)
         logger.info("SimulatedTempering: %d levels, %d walkers.", ladder.n_levels, walkers)
         self._reset(self.default_tune_steps)

@@ -11,13 +11,12 @@ from pymc_logz.errors import warn
 from pymc_logz.estimators.draws import MIN_CHAIN, length_of_blocks
 from pymc_logz.estimators.result import LogZCurve
 from pymc_logz.estimators.running import LevelSums, RunningRTS, joined
-from pymc_logz.loop.frozen import Planned
 from pymc_logz.runners.arrays import mapped
 from pymc_logz.runners.moves_of_rows import Report
 from pymc_logz.runners.running import Course, Job, Outcome, finished, generator_at, state_of
 from pymc_logz.runners.temper import TemperBlock, Walk, Walking, joined_walk, walk_on
 from pymc_logz.tempered.settings import TemperedSettings
-from pymc_logz.tempered.warm_up import Climbing, Ladder, Rounds, climb_on, start_climb
+from pymc_logz.tempered.warm_up import Climbing, Ladder, climb_on, start_climb
 
 
 class WalkSums(NamedTuple):
@@ -190,30 +189,16 @@ def lost_draws(walk: Walk) -> int:
     return int((np.isneginf(walk.log_ratio) & (walk.level > 0)).sum())
 
 
-@dataclass(frozen=True)
-class Frozen:
-    """What the chains run on, after the warm-up."""
-
-    planned: Planned
-    block: TemperBlock
-    rounds: Rounds
-
-    @property
-    def ladder(self) -> Ladder:
-        """Levels and their settings."""
-        return self.rounds.ladder
-
-
-def course_of(frozen: Frozen, settings: TemperedSettings) -> TemperCourse:
+def course_of(block: TemperBlock, ladder: Ladder, settings: TemperedSettings) -> TemperCourse:
     """What all chains have in common; at most 2**24 numbers of a chain's positions are kept."""
-    n_walkers, draws, length = frozen.block.n_walkers, settings.draws, None
+    n_walkers, draws, length = block.n_walkers, settings.draws, None
     if settings.keep == "sums":
         # positions that are looked at, and kept where they are at beta = 1: for tails
         every = max(1, draws // 64)
         length = length_of_blocks(settings.chains * n_walkers, draws)
     else:
-        every = min(draws, -(-draws * n_walkers * frozen.block.path.n_dims // 2**24))
-    return TemperCourse(frozen.block, frozen.ladder, every, length)
+        every = min(draws, -(-draws * n_walkers * block.path.n_dims // 2**24))
+    return TemperCourse(block, ladder, every, length)
 
 
 class WalkedChains(NamedTuple):

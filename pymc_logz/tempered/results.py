@@ -18,7 +18,7 @@ from pymc_logz.estimators.tempering import rao_blackwell_log_weight, rts
 from pymc_logz.loop.calls import Call, Subject
 from pymc_logz.runners.temper import Walk
 from pymc_logz.seeds import spawn_generators
-from pymc_logz.tempered.chains import Chains, Frozen, SummedChains, WalkedChains, ends_seen
+from pymc_logz.tempered.chains import Chains, SummedChains, WalkedChains, ends_seen
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.tempered.warm_up import Rounds, level_probabilities, moves_by_level
 from pymc_logz.trees.chains import split_rhat
@@ -237,9 +237,9 @@ def some_draws(subject: Subject, rows: np.ndarray) -> xr.Dataset:
 Measured = tuple[LogZCurve, xr.Dataset, TemperedDraws | None]
 
 
-def measured(frozen: Frozen, chains: Chains, settings: TemperedSettings) -> Measured:
+def measured(rounds: Rounds, chains: Chains, settings: TemperedSettings) -> Measured:
     """Log Z at every level, group ``tempering`` and draws if any, after warnings of a bad run."""
-    rounds, ladder, draws = frozen.rounds, frozen.ladder, None
+    ladder, draws = rounds.ladder, None
     if isinstance(chains, SummedChains):
         curve = chains.curve(ladder)
         tempering = sums_dataset(chains, rounds, curve)

@@ -25,7 +25,7 @@ from pymc_logz.runners.progress import Evaluations, line, report_count, says_tim
 from pymc_logz.runners.running import state_of
 from pymc_logz.runners.temper import TemperBlock
 from pymc_logz.seeds import spawn_generators
-from pymc_logz.tempered.chains import Chains, Frozen, TemperJob, WalkedChains, chains_of, course_of
+from pymc_logz.tempered.chains import Chains, TemperJob, WalkedChains, chains_of, course_of
 from pymc_logz.tempered.results import (
     Measured,
     measured,
@@ -34,7 +34,7 @@ from pymc_logz.tempered.results import (
     walker_doubts,
 )
 from pymc_logz.tempered.settings import TemperedSettings
-from pymc_logz.tempered.warm_up import Rounds, climb, make_ladder, run_rounds
+from pymc_logz.tempered.warm_up import Ladder, Rounds, climb, make_ladder, run_rounds
 from pymc_logz.trees.doubts import Doubt, agrees, with_doubts
 from pymc_logz.trees.kinds import SOME_DRAWS, TEMPERED, TEMPERED_SUMS
 from pymc_logz.trees.layout import evidence_dataset, make_tree
@@ -64,16 +64,16 @@ def run_subject(
     watch.end("compile_time")
     with call.kept(subject.what, subject.block) as call:
         planned = call.planned_once(subject, "levels", partial(place, call))
-        frozen = warm_up(planned, call, subject.prepared)
-        watch.end("tuning_time", frozen.block.work)
-        chains = run_chains(frozen, call, subject.prepared)
-    watch.end("sampling_time", frozen.block.work)
+        block, rounds = warm_up(planned, call, subject.prepared)
+        watch.end("tuning_time", block.work)
+        chains = run_chains(block, rounds.ladder, call, subject.prepared)
+    watch.end("sampling_time", block.work)
     with line("Estimating log Z of all temperatures"):
-        found = measured(frozen, chains, call.settings)
+        found = measured(rounds, chains, call.settings)
     with line("Checking the result"):
-        doubts = doubts_of(subject, frozen.planned, chains, found, call.rngs.checks)
+        doubts = doubts_of(subject, planned, chains, found, call.rngs.checks)
     watch.end("checking_time")
-    return collect(call, subject, frozen, chains, found, doubts)
+    return collect(call, subject, planned.reference, block, rounds, chains, found, doubts)
 
 
 def doubts_of(
@@ -111,8 +111,8 @@ def doubts_of(
 @says_if_interrupted("levels were being tuned")
 def warm_up(
     planned: Planned, call: Call[TemperedSettings], prepared: Prepared | None = None
-) -> Frozen:
-    """Tune the levels, and freeze all that belongs to them, or find it where it was kept."""
+) -> tuple[TemperBlock, Rounds]:
+    """Moves of walkers, and tuned levels that are frozen then, or found where they were kept."""
     block, plan, settings, rng = planned.block, planned.plan, call.settings, call.rngs.pilot
     call.watch.end("tuning_time")
     with line("Compiling the moves of walkers"):
@@ -148,7 +148,7 @@ def warm_up(
             f"({settings.update!r} aims at 0.1 / K). log Z is correct, but its error is larger "
             "than necessary. Use a larger tune, more walkers, or more temperatures (betas=<int>)"
         )
-    return Frozen(planned, walking, rounds)
+    return walking, rounds
 
 
 @says_if_interrupted("levels were being placed")
@@ -207,14 +207,14 @@ def _needs(
 
 
 def run_chains(
-    frozen: Frozen, call: Call[TemperedSettings], prepared: Prepared | None = None
+    block: TemperBlock, ladder: Ladder, call: Call[TemperedSettings], prepared: Prepared | None
 ) -> Chains:
     """Walk in independent chains from fresh draws of the reference, one generator each."""
-    block, settings = frozen.block, call.settings
+    settings = call.settings
     generators = spawn_generators(call.rngs.run, settings.chains)
     # prior draws share one compiled function, so they are made here, chain by chain
     starts = [block.path.sample_reference(rng, block.n_walkers) for rng in generators]
-    k, course = frozen.ladder.n_levels, course_of(frozen, settings)
+    k, course = ladder.n_levels, course_of(block, ladder, settings)
     jobs = [
         TemperJob(start, state_of(rng), k, settings.tune, settings.n_kept)
         for start, rng in zip(starts, generators, strict=True)
@@ -230,22 +230,23 @@ def run_chains(
 def collect(
     call: Call[TemperedSettings],
     subject: Subject,
-    frozen: Frozen,
+    reference: Reference,
+    block: TemperBlock,
+    rounds: Rounds,
     chains: Chains,
     found: Measured,
     doubts: list[Doubt],
 ) -> xr.DataTree:
     """The DataTree of a run."""
-    settings, reference, block = call.settings, frozen.planned.reference, frozen.block
-    cost, (curve, tempering, draws) = call.watch.cost(block), found
+    settings, cost, (curve, tempering, draws) = call.settings, call.watch.cost(block), found
     known, estimate = subject.prior_doubts(), curve.estimate.less(0.0, reference.mcse)
     estimates, notes = with_doubts([estimate], [*doubts, *known], known)
     attrs = subject.attrs(
         block,
         cost,
-        n_levels=frozen.ladder.n_levels,
+        n_levels=rounds.ladder.n_levels,
         n_walkers=block.n_walkers,
-        n_warm_up=frozen.rounds.n_iterations,
+        n_warm_up=rounds.n_iterations,
         **reference.record(),
         **notes,
     )
