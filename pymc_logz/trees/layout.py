@@ -7,8 +7,8 @@ tests look it up.
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from threading import Lock
@@ -158,30 +158,21 @@ def run_attrs(
 
 def dataset_of(values: Mapping[str, Any], **labels: Any) -> xr.Dataset:
     """Dataset of arrays by name, as of `arviz_base.dict_to_dataset`, whose arguments it takes."""
-    with _loading, _numpyro_not_asked_for():
-        from arviz_base import dict_to_dataset
-
+    with _loading:
+        # as if NumPyro, which ArviZ needs for NumPyro's results alone, were there: of what is
+        # missing its loader notes who asked for it, by a look at all modules, which imports JAX
+        is_missing = "arviz_base" not in sys.modules and find_spec("numpyro") is None
+        if is_missing:
+            sys.modules["numpyro"] = ModuleType("numpyro")
+        try:
+            from arviz_base import dict_to_dataset
+        finally:
+            if is_missing:
+                del sys.modules["numpyro"]
     return dict_to_dataset(values, **labels)
 
 
 _loading = Lock()
-
-
-@contextmanager
-def _numpyro_not_asked_for() -> Iterator[None]:
-    """ArviZ is loaded as if NumPyro, which it needs for NumPyro's results alone, were there.
-
-    Of what is missing its loader notes who asked for it, by a look at all modules, which imports
-    JAX: a second.
-    """
-    is_missing = "arviz_base" not in sys.modules and find_spec("numpyro") is None
-    if is_missing:
-        sys.modules["numpyro"] = ModuleType("numpyro")
-    try:
-        yield
-    finally:
-        if is_missing:
-            del sys.modules["numpyro"]
 
 
 def with_units(dataset: xr.Dataset) -> xr.Dataset:
