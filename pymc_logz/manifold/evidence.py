@@ -69,7 +69,7 @@ def manifold_bridge(
             watch.end("compile_time")
             report(1)
             atlas = Atlas(constrained)
-            flat, log_rho = constrained.generator.flat, atlas.log_rho(by_row(position))
+            flat, log_rho = constrained.generator.flat, atlas.densities(by_row(position))[1]
             log_turns = flat.log_turns(rows)
             check_stored_density(idata, log_rho.reshape(log_turns.shape), log_turns)
             estimate, charts, reached, found = bridge_charts(atlas, position, draws, rng, log_mass)
@@ -131,8 +131,8 @@ def bridge_charts(
     rows = by_row(position[:, half:])
     n_proposed = len(rows) if draws is None else draws
     proposed, target_at_proposal, q_at_proposal = atlas.draw(charts, rng, n_proposed)
-    shape = (n_chains, n_draws - half)
-    at_rows = atlas.log_target(rows).reshape(shape), atlas.log_density(charts, rows).reshape(shape)
+    target, q = atlas.densities(rows)[0], atlas.log_density(charts, rows)
+    at_rows = target.reshape(n_chains, -1), q.reshape(n_chains, -1)
     estimate = bridge_log_z(
         *at_rows,
         target_at_proposal,

@@ -76,7 +76,8 @@ class Atlas:
         self._linear = backend.compile(linear_at)
         self._lift = compile_rows(backend, lift)
         self._tangents = compile_rows(backend, tangent_to)
-        self._densities = compile_rows(backend, densities)
+        self.densities = compile_rows(backend, densities)
+        """Log target, and log density of the inputs alone, at points of the level set (n, d)."""
 
     def place(self, centre: np.ndarray) -> Chart:
         """A chart at a point of the level set, with a standard density for now."""
@@ -125,14 +126,6 @@ class Atlas:
         found = np.isfinite(log_density)
         log_target = np.where(found, log_target, -np.inf)
         return position, log_target, np.where(found, log_density, 0.0)
-
-    def log_target(self, position: np.ndarray) -> np.ndarray:
-        """Log target density at points of the level set (n, d)."""
-        return self._densities(position)[0]
-
-    def log_rho(self, position: np.ndarray) -> np.ndarray:
-        """Log density of the inputs alone at points of the level set (n, d)."""
-        return self._densities(position)[1]
 
 
 def fitted_charts(atlas: Atlas, position: np.ndarray) -> tuple[list[Chart], float]:
@@ -265,7 +258,7 @@ def misses_a_mode(
     """
     rows = position[:, position.shape[1] // 2 :].reshape(-1, position.shape[-1])
     rows = rng.permutation(rows)[:512]
-    log_target = atlas.log_target(rows)
+    log_target = atlas.densities(rows)[0]
     ratio = log_target - atlas.log_density(charts, rows)
     # the target over its own normalised density is Z
     log_z = float(np.median(ratio))
@@ -273,7 +266,7 @@ def misses_a_mode(
     share = (np.sum(~(ratio < far)) + 1) / (len(rows) + 2)
 
     def not_covered(places: np.ndarray) -> np.ndarray:
-        return ~(atlas.log_target(places) - atlas.log_density(charts, places) < far)
+        return ~(atlas.densities(places)[0] - atlas.log_density(charts, places) < far)
 
     n_searches = 96
     try:

@@ -104,6 +104,7 @@ class ConstrainedModel:
         self.structure = self._structure_at(rows) if use_structure else None
         self.tolerance = self.find_point(rng).tolerance
         """Size of each constraint that counts as zero, shape (m,)."""
+        self.system = replace(self.system, tolerance=self.tolerance)
 
     def __getstate__(self) -> dict[str, Any]:
         """What it was made of, without cached properties."""
@@ -137,31 +138,26 @@ class ConstrainedModel:
         )
 
     @cached_property
-    def _system_without_tolerance(self) -> System:
-        """Density and constraints, as they are known before a point has been found."""
-        ones = np.ones(self.generator.n_outputs)
-        return self.backend.system(self.scale, ones, self.structure)
-
-    @cached_property
     def system(self) -> System:
-        """Density and constraints."""
-        return replace(self._system_without_tolerance, tolerance=self.tolerance)
+        """Density and constraints; any tolerance will do before a point has been found."""
+        tolerance = vars(self).get("tolerance", np.ones(self.generator.n_outputs))
+        return self.backend.system(self.scale, tolerance, self.structure)
 
     @cached_property
     def state_at(self) -> Callable[[np.ndarray], ManifoldState]:
         """Function from a position (d,) to the state there."""
-        system = self._system_without_tolerance
+        system = self.system
         return self.backend.compile(lambda position: state_at(system, position))
 
     # what a search needs, which runs in NumPy
 
     @cached_property
     def _constraint(self) -> Callable[[np.ndarray], Any]:
-        return self.backend.compile(self._system_without_tolerance.constraint)
+        return self.backend.compile(self.system.constraint)
 
     @cached_property
     def _jacobian(self) -> Callable[[np.ndarray], Any]:
-        return self.backend.compile(self._system_without_tolerance.jacobian)
+        return self.backend.compile(self.system.jacobian)
 
     @cached_property
     def _algebra(self) -> Dense:
