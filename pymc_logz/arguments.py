@@ -6,16 +6,16 @@ that is chosen later, and is let through by those checks that say so.
 
 import math
 import os
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import fields
+from collections.abc import Callable, Collection, Iterable, Mapping
+from inspect import signature
 from typing import Any
 
 import numpy as np
 
 
-def settings_among(given: Mapping[str, Any], kind: type) -> dict[str, Any]:
-    """Those of the arguments of a call that settings of this kind, a dataclass, have fields for."""
-    return {one.name: given[one.name] for one in fields(kind) if one.name in given}
+def settings_among(given: Mapping[str, Any], kind: Callable[..., Any]) -> dict[str, Any]:
+    """Those of the arguments of a call that settings of this kind, or a function, take too."""
+    return {name: given[name] for name in signature(kind).parameters if name in given}
 
 
 def is_integer(value: Any) -> bool:

@@ -215,9 +215,7 @@ def sample_hais(
         requested = checked_reference(requested, model)
     else:
         kernel, requested = other.runs.checked(other, kernel, requested, sum_out)
-    running, random_seed = running_for(
-        random_seed, chains, executor, checkpoint, time_limit, max_memory, check_reproducible, cores
-    )
+    running, random_seed = running_for(**settings_among(locals(), running_for))
     given = {**settings_among(locals(), HaisSettings), "reference": requested}
     settings = HaisSettings.from_arguments(**given)
     if posterior_draws is not None and direction != "both":
@@ -302,9 +300,7 @@ def sandwich(
         tree["evidence"]["log_z"]  # hais below, hais_reverse above the truth
     """
     model = model_from(model, "sandwich(model)")
-    running, random_seed = running_for(
-        random_seed, chains, executor, checkpoint, time_limit, max_memory, check_reproducible, cores
-    )
+    running, random_seed = running_for(**settings_among(locals(), running_for))
     kernel = kernel_for(kernel, model)
     given = settings_among(locals(), HaisSettings)
     settings = HaisSettings.from_arguments(**given, direction="both")

@@ -166,8 +166,8 @@ def marginal_log_likelihood(
         tree["evidence"]["log_z"]  # dims estimator, data_row
     """
     model = model_from(model, "marginal_log_likelihood(model, data)")
-    given = executor, checkpoint, time_limit, max_memory, check_reproducible, cores
-    running, random_seed = running_for(random_seed, n_processors(), *given)
+    given = settings_among(locals(), running_for)
+    running, random_seed = running_for(chains=n_processors(), **given)
     kernel = kernel_for(kernel, model)
     # nine in ten data rows are to reach this variance: weight ESS of about 60%
     own: dict[str, Any] = {"chains": 1, "reference": "prior", "target_variance": 0.5}

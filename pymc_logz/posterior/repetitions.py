@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.special import expit, ndtri
@@ -24,8 +24,6 @@ UNIT = "repetitions"
 class BridgeCourse:
     """What the repetitions of a bridge have in common: a density, and what it is looked at with."""
 
-    keeps_parts: ClassVar[bool] = False
-    """See `pymc_logz.runners.running.Course`."""
     flat: FlatModel
     compile_kwargs: Mapping[str, Any] | None
     proposal: Elliptical

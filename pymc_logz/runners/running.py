@@ -45,11 +45,6 @@ class Course:
         """Compile now."""
         self.block.compile()
 
-    @property
-    def keeps_parts(self) -> bool:
-        """Whether a chain is of use that has not come to its end."""
-        return False
-
     def counted(self, work: Work) -> Self:
         """The same, counting elsewhere."""
         return replace(self, block=self.block.counted(work))
@@ -284,7 +279,7 @@ class Running:
             for name, job in zip(names, jobs, strict=True)
         ]
         return run_tasks(  # type: ignore[return-value]
-            tasks, self.cores, stopped.set, at_once=course.keeps_parts
+            tasks, self.cores, stopped.set, at_once=getattr(course, "keeps_parts", False)
         )
 
 

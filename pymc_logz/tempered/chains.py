@@ -49,7 +49,7 @@ class TemperCourse(Course):
 
     @property
     def keeps_parts(self) -> bool:
-        """Draws are, however many."""
+        """Whether a chain is of use that has not come to its end: draws are, however many."""
         return self.block_length is None
 
 

@@ -185,9 +185,7 @@ def sample_tempered(
         walkers = walkers_for(walkers, model)
     else:
         kernel, reference = other.runs.checked(other, kernel, reference, sum_out)
-    running, random_seed = running_for(
-        random_seed, chains, executor, checkpoint, time_limit, max_memory, check_reproducible, cores
-    )
+    running, random_seed = running_for(**settings_among(locals(), running_for))
     settings = TemperedSettings.from_arguments(**settings_among(locals(), TemperedSettings))
     run = partial(run_tempered, model) if other is None else partial(other.runs.run_tempered, other)
     shown: dict[str, Any] = {"progressbar": progressbar, "compile_kwargs": compile_kwargs}
