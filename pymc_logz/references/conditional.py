@@ -8,10 +8,10 @@ dimensions.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
-from typing import Protocol
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
@@ -22,9 +22,9 @@ from pymc_logz.models.known_priors import n_factored, normal_columns
 from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.elliptical import Clusters, fitted_clusters, fitted_to_few
 from pymc_logz.references.blend import N_ROWS, N_STARTS, Drawn, Target
-from pymc_logz.references.conditional_modes import Conditionals
+from pymc_logz.references.conditional_modes import Conditionals, InnerAndOuter
 from pymc_logz.references.marginal_peaks import Known, Peak, peaks_apart, spread_of
-from pymc_logz.references.matrices import Factors, Matrices, Whole
+from pymc_logz.references.matrices import Factors, Whole
 from pymc_logz.references.modes import MAX_DIMS
 from pymc_logz.references.reference import widened
 from pymc_logz.weights import resampled, weight_ess
@@ -40,19 +40,26 @@ PER_ENTRY = 10
 
 
 @dataclass(frozen=True)
-class FewFirst:
+class FewFirst[P: InnerAndOuter]:
     """A density of rows: Student-t components of a few ``outer`` entries, others given those."""
 
-    inner: np.ndarray
-    """Columns of the others."""
-    outer: np.ndarray
-    """Columns of the few."""
+    how: ClassVar[str]
+    """By what the others are drawn."""
+    parts: P
+    """What tells about the others at settings of the few; kept without its block: plain data."""
     fit: Clusters | None
     """Of the few; None where there are none."""
     known: Known
     """Where the others are looked for."""
     scale: np.ndarray
     """Rough standard deviations of the others, shape (n,)."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parts", replace(self.parts, block=None))
+
+    def on(self, target: Target) -> P:
+        """The parts, on the path of a target."""
+        return replace(self.parts, block=target.block)
 
     def drawn_outer(self, rng: np.random.Generator, n: int) -> np.ndarray:
         """The few of n rows, shape (n, m)."""
@@ -63,59 +70,48 @@ class FewFirst:
         return log_density if self.fit is None else log_density + self.fit.log_density_of(outer)
 
     @property
-    def counted(self) -> str:
-        """How many entries are drawn given the few others, in words."""
-        return f"{self.inner.size} of {self.inner.size + self.outer.size} values drawn"
+    def what(self) -> str:
+        """What it is, for a reason."""
+        n = self.parts.inner.size
+        return f"{n} of {n + self.parts.outer.size} values drawn {self.how}"
 
 
-@dataclass(frozen=True)
-class ConditionalNormal(FewFirst):
+class ConditionalNormal(FewFirst[Conditionals]):
     """Entries that are nearly normal given few others."""
 
-    matrices: Matrices
-    """How their second derivatives are stored."""
-    skewed: bool = False
-    """Whether each is two halves of normals, of two widths."""
+    how = "as normal given the others"
 
     def draw(self, target: Target, rng: np.random.Generator, n: int) -> Drawn:
         """Rows (n, d), and their log density (n,)."""
         outer = self.drawn_outer(rng, n)
         mode, factors, sides = self._conditional(target, outer)
-        noise, df = rng.standard_normal(mode.shape), inner_df(len(self.inner))
+        noise, df = rng.standard_normal(mode.shape), inner_df(self.parts.inner.size)
         noise *= np.sqrt(df / rng.chisquare(df, size=(n, 1)))
-        if self.skewed:
+        if self.parts.skewed:
             is_above = rng.random(mode.shape) * sides.sum(axis=2) < sides[:, :, 1]
             noise = np.abs(noise) * np.where(is_above, sides[:, :, 1], -sides[:, :, 0])
         inner = mode + factors.drawn(noise)
         log_density = self._density(outer, noise, factors, sides)
-        return self._parts(target).rows(outer, inner), log_density
+        return self.parts.rows(outer, inner), log_density
 
     def log_density_of(self, target: Target, rows: np.ndarray, log_prior: np.ndarray) -> np.ndarray:
         """Log density of rows (n, d), shape (n,)."""
-        outer = rows[:, self.outer]
+        outer = rows[:, self.parts.outer]
         mode, factors, sides = self._conditional(target, outer)
-        whitened = factors.whitened(rows[:, self.inner] - mode)
+        whitened = factors.whitened(rows[:, self.parts.inner] - mode)
         return self._density(outer, whitened, factors, sides)
-
-    @property
-    def what(self) -> str:
-        """What it is, for a reason."""
-        return f"{self.counted} as normal given the others"
 
     def _density(
         self, outer: np.ndarray, whitened: np.ndarray, factors: Factors, sides: np.ndarray
     ) -> np.ndarray:
         """Log density (n,), by how far the normal entries are from their modes (n, k)."""
         square = (whitened / np.where(whitened > 0, sides[:, :, 1], sides[:, :, 0])) ** 2
-        k, df = len(self.inner), inner_df(len(self.inner))
+        k, df = whitened.shape[1], inner_df(whitened.shape[1])
         constant = gammaln(0.5 * (df + k)) - gammaln(0.5 * df) - 0.5 * k * np.log(df * np.pi)
         log_density = constant + 0.5 * factors.log_det()
         log_density -= 0.5 * (df + k) * np.log1p(square.sum(axis=1) / df)
         log_density -= np.log(sides.mean(axis=2)).sum(axis=1)
         return self.with_outer(outer, log_density)
-
-    def _parts(self, target: Target) -> Conditionals:
-        return Conditionals(target.block, self.inner, self.outer, self.matrices, self.skewed)
 
     def _conditional(
         self, target: Target, outer: np.ndarray
@@ -124,7 +120,7 @@ class ConditionalNormal(FewFirst):
 
         They depend on the other entries alone, each row for itself.
         """
-        parts, start = self._parts(target), self.known.nearest(outer)
+        parts, start = self.on(target), self.known.nearest(outer)
         found = parts.modes(outer, start, self.scale)
         # any density will do that the others determine
         lost = ~np.isfinite(found.log_marginal) | ~parts.matrices.are_positive(found.precision)
@@ -133,15 +129,6 @@ class ConditionalNormal(FewFirst):
         precision = np.where(lost[:, None, None], usual, found.precision)
         sides = np.where(lost[:, None, None], 1.0, found.sides)
         return mode, parts.matrices.factors(precision / INNER_INFLATION), sides
-
-
-def part_of(
-    parts: Conditionals, fit: Clusters | None, known: Known, scale: np.ndarray
-) -> ConditionalNormal:
-    """Conditional normals, where others follow a fit."""
-    return ConditionalNormal(
-        parts.inner, parts.outer, fit, known, scale, parts.matrices, parts.skewed
-    )
 
 
 def inner_df(d: int) -> float:
@@ -186,7 +173,7 @@ def conditional_normal(
     parts = parts.with_sides(outer[some], inner[some], spread_of(inner))
     if not parts.outer.size:
         known = Known(outer[:1], np.median(inner, axis=0)[None])
-        return part_of(parts, None, known, spread_of(inner))
+        return ConditionalNormal(parts, None, known, spread_of(inner))
     n = n_places(parts.outer.size, prepared.flat, parts.matrices.groups.n)
     prior = prepared.prior(rng, n)[:, parts.outer]
     # draws of a vague prior, and rows that walked from them, may be nowhere near
@@ -195,7 +182,7 @@ def conditional_normal(
     peaks = peaks_apart(parts, starts, seen)
     highest = max(peaks, key=lambda one: one.log_mass, default=None)
     scale = None if highest is None else parts.scale_of(highest.precision)
-    make = partial(part_of, parts)
+    make = partial(ConditionalNormal, parts)
     return explored_enough(parts, make, outer, inner, prior, rng, len(prior), peaks, scale)
 
 
@@ -204,30 +191,8 @@ def n_places(n_outer: int, flat: FlatModel, n_gradients: int, each: int = 128) -
     return n_affordable(flat, each // 2, min(each * max(n_outer, 1), N_ROWS[0]), n_gradients)
 
 
-class ConditionalFit(Protocol):
-    """What the rest of a row is like at K settings of a few entries."""
-
-    @property
-    def inner(self) -> np.ndarray:
-        """A place where it is likely, shape (K, n)."""
-        ...
-
-    @property
-    def log_marginal(self) -> np.ndarray:
-        """Log density of the settings, shape (K,)."""
-        ...
-
-
-class Parts(Protocol):
-    """A few entries of a row, and the rest given those."""
-
-    def modes(self, outer: np.ndarray, start: np.ndarray, scale: np.ndarray) -> ConditionalFit:
-        """At settings (K, m), from starts (K, n) and rough standard deviations (n,)."""
-        ...
-
-
 def explored_enough[Made](
-    parts: Parts,
+    parts: InnerAndOuter,
     make: Callable[[Clusters, Known, np.ndarray], Made],
     outer: np.ndarray,
     inner: np.ndarray,
@@ -318,7 +283,7 @@ def _changes(parts: Conditionals, some: np.ndarray, scale: np.ndarray) -> np.nda
 
 
 def explored(
-    parts: Parts,
+    parts: InnerAndOuter,
     outer: np.ndarray,
     inner: np.ndarray,
     prior: np.ndarray,

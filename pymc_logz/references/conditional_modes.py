@@ -2,14 +2,13 @@
 
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from pymc_logz.models.known_priors import normal_columns
 from pymc_logz.references.blend import N_ROWS, Target
 from pymc_logz.references.matrices import Matrices, Whole, matrices_of
-from pymc_logz.runners.block import Block
 from pymc_logz.weights import NEGLIGIBLE, TOLERANCE
 
 
@@ -35,12 +34,20 @@ class Modes(NamedTuple):
 class InnerAndOuter:
     """Rows in two parts: ``inner`` entries, which are looked at given the ``outer`` ones."""
 
-    block: Block
-    """On the path from the prior, whose gradients are taken and counted."""
+    block: Any
+    """On the path from the prior, whose gradients are counted; None in a part of a blend."""
     inner: np.ndarray
     """Columns, shape (n,)."""
     outer: np.ndarray
     """The others, shape (m,)."""
+
+    def modes(self, outer: np.ndarray, start: np.ndarray, scale: np.ndarray) -> Any:
+        """Where inner entries are likely at settings (K, m), ``inner`` (K, n) and ``log_marginal``.
+
+        The latter is the log density of the settings, shape (K,). Inner entries are looked for from
+        starts (K, n), with rough standard deviations (n,).
+        """
+        raise NotImplementedError
 
     def rows(self, outer: np.ndarray, inner: np.ndarray) -> np.ndarray:
         """Whole rows of both parts, shape (K, d)."""

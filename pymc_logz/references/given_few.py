@@ -18,6 +18,7 @@ from pymc_logz.references.conditional import MAX_OUTER, FewFirst, explored_enoug
 from pymc_logz.references.conditional_modes import InnerAndOuter
 from pymc_logz.references.marginal_peaks import Known, spread_of
 from pymc_logz.references.modes import MAX_DIMS
+from pymc_logz.runners.arrays import joined
 from pymc_logz.runners.block import Block
 from pymc_logz.weights import NEGLIGIBLE
 
@@ -196,13 +197,6 @@ class GivenSettings(NamedTuple):
     """Log density of the settings, shape (K,)."""
     lines: Lines
 
-    @classmethod
-    def joined(cls, found: "list[GivenSettings]") -> "GivenSettings":
-        """Those of several portions of the settings."""
-        inner, log_marginal, lines = zip(*found, strict=True)
-        together = Lines(*map(np.concatenate, zip(*lines, strict=True)))
-        return cls(np.concatenate(inner), np.concatenate(log_marginal), together)
-
 
 @dataclass(frozen=True)
 class Independent(InnerAndOuter):
@@ -214,7 +208,7 @@ class Independent(InnerAndOuter):
     def modes(self, outer: np.ndarray, start: np.ndarray, scale: np.ndarray) -> GivenSettings:
         """Densities of the entries given settings (K, m), looked for near starts (K, n)."""
         portions = (slice(i, i + N_ROWS[0]) for i in range(0, len(outer), N_ROWS[0]))
-        return GivenSettings.joined([self._modes(outer[i], start[i], scale) for i in portions])
+        return joined([self._modes(outer[i], start[i], scale) for i in portions])
 
     def _modes(self, outer: np.ndarray, start: np.ndarray, scale: np.ndarray) -> GivenSettings:
         everywhere = np.broadcast_to(self.quantiles.T, (*start.shape, len(self.quantiles)))
@@ -264,39 +258,28 @@ class Independent(InnerAndOuter):
         return np.clip(np.where(np.isfinite(slope), slope, back), -LARGE, LARGE)
 
 
-@dataclass(frozen=True)
-class GivenFew(FewFirst):
+class GivenFew(FewFirst[Independent]):
     """Entries that are independent given few others, by lines."""
 
-    quantiles: np.ndarray
-    """Of each entry in all known rows, from the smallest to the largest, shape (k, n)."""
+    how = "each by its own density"
 
     def draw(self, target: Target, rng: np.random.Generator, n: int) -> Drawn:
         """Rows (n, d), and their log density (n,)."""
         outer = self.drawn_outer(rng, n)
-        parts = self._parts(target)
-        lines = self._lines(parts, outer)
+        lines = self._lines(target, outer)
         inner = lines.drawn(rng)
-        return parts.rows(outer, inner), self.with_outer(outer, lines.log_density_of(inner))
+        return self.parts.rows(outer, inner), self.with_outer(outer, lines.log_density_of(inner))
 
     def log_density_of(self, target: Target, rows: np.ndarray, log_prior: np.ndarray) -> np.ndarray:
         """Log density of rows (n, d), shape (n,)."""
         if not len(rows):
             return np.empty(0)
-        outer, inner = rows[:, self.outer], rows[:, self.inner]
-        lines = self._lines(self._parts(target), outer)
+        outer, inner = rows[:, self.parts.outer], rows[:, self.parts.inner]
+        lines = self._lines(target, outer)
         return self.with_outer(outer, lines.log_density_of(inner))
 
-    @property
-    def what(self) -> str:
-        """What it is, for a reason."""
-        return f"{self.counted} each by its own density"
-
-    def _parts(self, target: Target) -> Independent:
-        return Independent(target.block, self.inner, self.outer, self.quantiles)
-
-    def _lines(self, parts: Independent, outer: np.ndarray) -> Lines:
-        return parts.modes(outer, self.known.nearest(outer), self.scale).lines
+    def _lines(self, target: Target, outer: np.ndarray) -> Lines:
+        return self.on(target).modes(outer, self.known.nearest(outer), self.scale).lines
 
 
 def independent_given_few(
@@ -323,7 +306,7 @@ def independent_given_few(
     parts = Independent(block, inner, outer, np.empty((0, len(inner))))
     parts = with_enough_places(parts, both, some, scale[inner], N_STARTS)
     n = n_places(len(outer), prepared.flat, len(FIRST) + 2 * len(parts.quantiles))
-    make = partial(GivenFew, inner, outer, quantiles=parts.quantiles)
+    make = partial(GivenFew, parts)
     if not len(outer):
         return make(None, Known(outer[None], np.median(rows, axis=0)[None]), scale)
     of_rows = rows[:, outer], rows[:, inner], prior[:, outer]

@@ -23,7 +23,6 @@ from pymc_logz.references.conditional import (
     explored_enough,
     inner_df,
     n_places,
-    part_of,
     with_tails,
 )
 from pymc_logz.references.conditional_modes import Conditionals
@@ -49,12 +48,13 @@ def conditional_at_peak(
         return []
     m, scale = parts.outer.size, parts.scale_of(peak.precision)
     if not m:
-        return [part_of(parts, None, Known(peak.outer[None], peak.inner[None]), scale)]
+        known = Known(peak.outer[None], peak.inner[None])
+        return [ConditionalNormal(parts, None, known, scale)]
     noise = rng.standard_normal((n_known, prepared.n_dims))
     outer = peak.outer + noise[:, :m] @ peak.factor.T
     inner = peak.inner + parts.matrices.factors(peak.precision[None]).drawn(noise[:, m:])
     fresh, n = start.prior[:, parts.outer], n_places(m, prepared.flat, parts.matrices.groups.n)
-    make = partial(part_of, parts)
+    make = partial(ConditionalNormal, parts)
     found = explored_enough(parts, make, outer, inner, fresh, rng, n, start.peaks, scale)
     return [] if found is None else [found]
 

@@ -78,7 +78,7 @@ def test_mean_weight_is_z_and_weights_are_even() -> None:
         return log_weight
 
     assert weight_ess(check(fitted())) > 0.3 * 4096  # normals have 0.02
-    assert fitted().skewed
+    assert fitted().parts.skewed
 
     class OneSideOnly(ConditionalNormal):
         def _density(self, outer: np.ndarray, whitened: np.ndarray, *others: Any) -> np.ndarray:
