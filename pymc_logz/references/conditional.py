@@ -7,7 +7,7 @@ that go to zero too, where rows that move hardly get. So the others are explored
 dimensions.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -202,23 +202,47 @@ def explored_enough[Made](
     peaks: Sequence[Peak] = (),
     scale: np.ndarray | None = None,
 ) -> Made | None:
-    """What is made of a fit to what `explored` has found.
+    """What is made of a fit to draws of the outer entries, by adaptive importance sampling.
 
-    Rounds of n settings, three of them or more, go on until that is enough for each component of a
-    fit. None where it is too little even for one.
+    Rounds of n settings start from entries of rows that are known, ``outer`` (N, m) and ``inner``
+    (N, d - m), from draws of the prior (k, m), and from peaks. There are three or more, until all
+    together are enough for each component of a fit. None where they are too little even for one.
     """
-    enough = PER_ENTRY * outer.shape[1]
-    rounds = explored(parts, outer, inner, prior, n, rng, peaks, scale)
-    for places, log_weight, known, rough in rounds:
-        found, ess = None, float(weight_ess(log_weight))
-        if len(places) < 3 * n or not ess > enough:
-            continue
-        fit = fitted_clusters(places[resampled(log_weight, rng, len(places))], ess, rng)
-        wide = with_tails(fit)
-        found = make(wide, known, rough)
-        if ess > enough * len(fit.shares):
-            break
-    return found
+    enough, known = PER_ENTRY * outer.shape[1], Known(outer, inner)
+    scale = spread_of(inner) if scale is None else scale
+    first = fitted_clusters(outer, len(outer), rng)
+    others = [fitted_to_few(prior[np.all(np.isfinite(prior), axis=1)], 5.0)]
+    if peaks:
+        others += [one.density for one in peaks]
+        known = Known(
+            np.vstack([outer, *(one.outer for one in peaks)]),
+            np.vstack([inner, *(one.inner for one in peaks)]),
+        )
+    fits = [
+        Clusters(
+            (*(one.wider(4.0) for one in first.components), *others),
+            np.append(0.6 * first.shares, np.full(len(others), 0.4 / len(others))),
+        )
+    ]
+    places, log_marginal, modes = np.empty((0, outer.shape[1])), np.empty(0), inner[:0]
+    for _ in range(6):
+        new, made = fits[-1](rng, n), None
+        found = parts.modes(new, known.nearest(new), scale)
+        places, modes = np.concatenate([places, new]), np.concatenate([modes, found.inner])
+        log_marginal = np.concatenate([log_marginal, found.log_marginal])
+        log_q = logsumexp([fit.log_density_of(places) for fit in fits], axis=0) - np.log(len(fits))
+        log_weight, alive = log_marginal - log_q, np.isfinite(log_marginal)
+        if not alive.any():
+            return None
+        known, ess = Known(places[alive], modes[alive]), float(weight_ess(log_weight))
+        if len(places) >= 3 * n and ess > enough:
+            fit = fitted_clusters(places[resampled(log_weight, rng, len(places))], ess, rng)
+            made = make(with_tails(fit), known, scale)
+            if ess > enough * len(fit.shares):
+                break
+        chosen = places[resampled(log_weight, rng, len(places))]
+        fits.append(with_tails(fitted_clusters(chosen, max(ess, 2.0), rng)))
+    return made
 
 
 def without_factors(
@@ -280,57 +304,6 @@ def _changes(parts: Conditionals, some: np.ndarray, scale: np.ndarray) -> np.nda
     # entry i tells of the others only
     square[each, each], square[each, :, each] = 0.0, 0.0
     return square / good.sum()
-
-
-def explored(
-    parts: InnerAndOuter,
-    outer: np.ndarray,
-    inner: np.ndarray,
-    prior: np.ndarray,
-    n: int,
-    rng: np.random.Generator,
-    peaks: Sequence[Peak] = (),
-    scale: np.ndarray | None = None,
-) -> Iterator[tuple[np.ndarray, np.ndarray, Known, np.ndarray]]:
-    """All that is known after each round, by adaptive multiple importance sampling.
-
-    Rounds of n settings start from entries of rows that are known, ``outer`` (N, m) and ``inner``
-    (N, d - m), from draws of the prior (k, m), and from peaks. After each there are settings of the
-    entries that are not normal, log weights that make them draws of the posterior, conditional
-    modes of the normal entries, and rough standard deviations of these.
-    """
-    scale, known = spread_of(inner) if scale is None else scale, Known(outer, inner)
-    first = fitted_clusters(outer, len(outer), rng)
-    others = [fitted_to_few(prior[np.all(np.isfinite(prior), axis=1)], 5.0)]
-    if peaks:
-        others += [one.density for one in peaks]
-        known = Known(
-            np.vstack([outer, *(one.outer for one in peaks)]),
-            np.vstack([inner, *(one.inner for one in peaks)]),
-        )
-    fits = [
-        Clusters(
-            (*(one.wider(4.0) for one in first.components), *others),
-            np.append(0.6 * first.shares, np.full(len(others), 0.4 / len(others))),
-        )
-    ]
-    places, log_marginal, modes = np.empty((0, outer.shape[1])), np.empty(0), inner[:0]
-    for _ in range(6):
-        new = fits[-1](rng, n)
-        found = parts.modes(new, known.nearest(new), scale)
-        places, modes = np.concatenate([places, new]), np.concatenate([modes, found.inner])
-        log_marginal = np.concatenate([log_marginal, found.log_marginal])
-        log_q = logsumexp([fit.log_density_of(places) for fit in fits], axis=0) - np.log(len(fits))
-        log_weight = log_marginal - log_q
-        alive = np.isfinite(log_marginal)
-        if alive.any():
-            known = Known(places[alive], modes[alive])
-        yield places, log_weight, known, scale
-        if not alive.any():
-            return
-        chosen = places[resampled(log_weight, rng, len(places))]
-        ess = max(float(weight_ess(log_weight)), 2.0)
-        fits.append(with_tails(fitted_clusters(chosen, ess, rng)))
 
 
 def with_tails(fit: Clusters, width: float = 2.0, share: float = 0.15) -> Clusters:
