@@ -7,13 +7,13 @@ that is run with fresh rows is a refinement of that list, or starts from a fit t
 
 from dataclasses import dataclass
 from math import gcd
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import stdtrit
 
 from pymc_logz.errors import PilotError, warn
-from pymc_logz.kernels.base import KernelState, Move
+from pymc_logz.kernels.base import Move
 from pymc_logz.kernels.tuning import corrected_step_size
 from pymc_logz.paths.schedules import betas_between, next_beta
 from pymc_logz.pilot.scales import centred, population_correlation, population_scale
@@ -107,40 +107,28 @@ class Stages:
         return Plan(betas, step_size, scale, self.correlation, coordinate)
 
 
-@dataclass
 class Population:
-    """Equally weighted rows at one beta, what moves them, and the settings found so far."""
+    """Equally weighted rows at one beta, what moves them, and the settings found so far.
 
-    block: Block
-    rng: np.random.Generator
-    target_accept: float
-    state: KernelState
-    log_ratio: np.ndarray
-    """Empty before the first move."""
-    step_size: float
-    scale: np.ndarray
-    n_parts: int
-    """Parts of the population that are weighted and resampled separately."""
-    log_z: np.ndarray
-    """Log of the mean weight of each part so far, shape (n_parts,)."""
-    correlation: np.ndarray | None = None
-    acceptance_rate: float = np.nan
+    They start at rows (n, d), which are resampled in four islands, or in the groups of a block.
+    """
 
-    @classmethod
-    def at(
-        cls, block: Block, start: np.ndarray, rng: np.random.Generator, target_accept: float
-    ) -> Self:
-        """Rows (n, d) that have not moved; they are resampled in four islands, or in groups."""
-        n_parts = gcd(4, len(start)) if block.n_groups == 1 else block.n_groups
-        step_size, scale = block.kernel.step_size or 0.5, block.kernel.scale
-        population = cls(
-            *(block, rng, target_accept, block.initial_state(start), np.empty(0), step_size),
-            scale=np.ones(start.shape[1]) * (1.0 if scale is None else scale),
-            n_parts=n_parts,
-            log_z=np.zeros(n_parts),
-        )
-        population.measure(np.full(len(start), 1.0 / len(start)))
-        return population
+    def __init__(
+        self, block: Block, start: np.ndarray, rng: np.random.Generator, target_accept: float
+    ) -> None:
+        self.block, self.rng, self.target_accept = block, rng, target_accept
+        self.state = block.initial_state(start)
+        self.log_ratio = np.empty(0)
+        """Empty before the first move."""
+        self.step_size, scale = block.kernel.step_size or 0.5, block.kernel.scale
+        self.scale = np.ones(start.shape[1]) * (1.0 if scale is None else scale)
+        self.n_parts = gcd(4, len(start)) if block.n_groups == 1 else block.n_groups
+        """Parts of the population that are weighted and resampled separately."""
+        self.log_z = np.zeros(self.n_parts)
+        """Log of the mean weight of each part so far, shape (n_parts,)."""
+        self.correlation: np.ndarray | None = None
+        self.acceptance_rate = np.nan
+        self.measure(np.full(len(start), 1.0 / len(start)))
 
     @property
     def position(self) -> np.ndarray:
@@ -277,7 +265,7 @@ def run_pilot(
     PilotError
         If beta = 1 is out of reach.
     """
-    population, beta = Population.at(block, start, rng, settings.target_accept), 0.0
+    population, beta = Population(block, start, rng, settings.target_accept), 0.0
     # times 0 a likelihood of zero would let rows go
     population.equilibrate(float(np.finfo(float).tiny) if stays_within else beta, settings.tune)
     stages = [population.stage(beta)]

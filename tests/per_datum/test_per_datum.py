@@ -128,17 +128,9 @@ def populated(n_groups: int, n_known_groups: int) -> tuple[Population, np.ndarra
     log_ratio = make_rng("population").normal(size=group.size) + 50 * group
     log_ratio[-8:] = -np.inf  # a data row that no particle can explain
     state = KernelState(group[:, None], zeros, Evaluation(flat, log_ratio, zeros, zeros))
-    population = Population(
-        narrow_block(FIXED),
-        make_rng("resample"),
-        0.8,
-        state,
-        log_ratio,
-        1.0,
-        np.ones(1),
-        n_known_groups,
-        np.zeros(n_known_groups),
-    )
+    population = Population(narrow_block(FIXED), group[:, None], make_rng("resample"), 0.8)
+    population.state, population.log_ratio = state, log_ratio
+    population.n_parts = n_known_groups
     return population, group
 
 
