@@ -27,21 +27,6 @@ from pymc_logz.trees.doubts import Doubt, disagreements
 from pymc_logz.weights import NEGLIGIBLE
 
 
-def found_from_prior(
-    prepared: Prepared,
-    estimate: LogZEstimate,
-    rng: np.random.Generator,
-    compile_kwargs: Mapping[str, Any] | None,
-    block: Block | None = None,
-) -> list[Doubt]:
-    """Whether what rows from the prior lead to has a larger log Z than an estimate.
-
-    See `log_z_from_prior`, of which the arguments are.
-    """
-    own = log_z_from_prior(prepared, estimate, rng, compile_kwargs, block)
-    return larger(own, estimate) if own else []
-
-
 def log_z_from_prior(
     prepared: Prepared,
     estimate: LogZEstimate,
@@ -113,16 +98,16 @@ def log_z_of_blend(
     return found(int(np.clip(wanted, 2, most_tries)), 2 * N_ROWS)
 
 
-def larger(own: LogZEstimate, estimate: LogZEstimate) -> list[Doubt]:
+def larger(own: LogZEstimate | None, estimate: LogZEstimate) -> list[Doubt]:
     """Whether log Z by rows from the prior is above an estimate that is ok, but lacks a mode.
 
     That it is smaller says nothing: a blend may lack a mode, and a mean weight is rarely larger
     than what it stands for.
     """
-    log_z = own.details.get("log_mean_weight", own.log_z)
-    if estimate.status != "ok" or log_z < estimate.log_z + NEGLIGIBLE:
+    if own is None or estimate.status != "ok":
         return []
-    found = disagreements(estimate, [own], only_higher=True)
+    is_lower = own.details.get("log_mean_weight", own.log_z) < estimate.log_z + NEGLIGIBLE
+    found = [] if is_lower else disagreements(estimate, [own], only_higher=True)
     return [doubt._replace(status="missed_mode") for doubt in found]
 
 

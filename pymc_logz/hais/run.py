@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from pymc_logz.checks.missed_modes import found_from_prior
+from pymc_logz.checks.missed_modes import larger, log_z_from_prior
 from pymc_logz.checks.symmetry import symmetry_doubts
 from pymc_logz.checks.tails import tail_doubts
 from pymc_logz.errors import logger, warn
@@ -319,7 +319,8 @@ def doubts_of_run(
     # a walk through a black box takes a third of the evaluations of a run
     may_check = not walls_of(block.kernel) and lacks_gradient(prepared.flat) is None
     if not doubts and is_narrow and may_check:
-        doubts += found_from_prior(prepared, estimate, rng, block.compile_kwargs, block)
+        own = log_z_from_prior(prepared, estimate, rng, block.compile_kwargs, block)
+        doubts += larger(own, estimate)
     return doubts or disagreements(estimate, before, only_higher=True)[:1]
 
 

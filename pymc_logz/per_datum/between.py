@@ -23,7 +23,7 @@ import pytensor.tensor as pt
 import xarray as xr
 from pytensor.graph.replace import clone_replace
 
-from pymc_logz.checks.missed_modes import found_from_prior
+from pymc_logz.checks.missed_modes import larger, log_z_from_prior
 from pymc_logz.checks.symmetry import symmetry_doubts
 from pymc_logz.errors import ModelError
 from pymc_logz.graphs.functions import Kept
@@ -145,7 +145,8 @@ def run_between(
             position, log_weight = of_rows("position", runs), of_rows("log_weight", runs)
             drawn = position[resampled(log_weight, rngs.checks)]
             told = symmetry_doubts(prepared.flat, RowDensity(prepared.flat, compile_kwargs), drawn)
-            doubts += told or found_from_prior(prepared, estimate, rngs.checks, compile_kwargs)
+            look = prepared, estimate, rngs.checks, compile_kwargs
+            doubts += told or larger(log_z_from_prior(*look), estimate)
         watch.end("sampling_time")
         subject = Subject.of_model(prepared, planned.block)
         tree = collect(call, subject, planned, directions, doubts)

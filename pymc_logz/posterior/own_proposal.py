@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_logz.arguments import check_flag, check_integer
-from pymc_logz.checks.missed_modes import found_from_prior
+from pymc_logz.checks.missed_modes import larger, log_z_from_prior
 from pymc_logz.checks.symmetry import symmetry_doubts
 from pymc_logz.checks.tails import tail_doubts
 from pymc_logz.errors import ModelError
@@ -173,7 +173,8 @@ def importance_sampling(
         found += coverage_doubts(density, *of_proposal, given, estimate.mcse, rngs.checks)
         found += tail_doubts(flat, density, of_posterior, rngs.checks)
         found += symmetry_doubts(flat, density, of_posterior)
-        found = found or found_from_prior(prepared, normalised, rngs.checks, compile_kwargs)
+        look = prepared, normalised, rngs.checks, compile_kwargs
+        found = found or larger(log_z_from_prior(*look), normalised)
     known = prior_doubts(prepared.prior_doubt)
     estimates, notes = with_doubts([normalised], [*found, *known], known)
     if not found:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from pymc_logz.checks.missed_modes import found_from_prior, larger, log_z_of_blend
+from pymc_logz.checks.missed_modes import larger, log_z_from_prior, log_z_of_blend
 from pymc_logz.checks.symmetry import symmetry_doubts
 from pymc_logz.checks.tails import tail_doubts
 from pymc_logz.errors import says_if_interrupted, warn
@@ -104,7 +104,8 @@ def doubts_of(
         doubts += larger(own, estimate)
         stuck = [] if agrees(estimate, own) else stuck
     elif not doubts and reference.is_given and not walls_of(block.kernel):
-        doubts += found_from_prior(prepared, estimate, rng, block.compile_kwargs, block)
+        from_prior = log_z_from_prior(prepared, estimate, rng, block.compile_kwargs, block)
+        doubts += larger(from_prior, estimate)
     return [*doubts, *stuck]
 
 

@@ -288,7 +288,7 @@ def _modes_under(
             return []
         densities, rng = partial(density, data=_one_vector(data)), np.random.default_rng(0)
         found = walked_log_z(densities, partial(prior.draws, data), rng)
-        return larger(found, estimate) if found else []
+        return larger(found, estimate)
 
     return look
 

@@ -10,6 +10,8 @@ from unittest.mock import patch
 
 import numpy as np
 
+from pymc_logz.estimators import LogZEstimate
+
 if TYPE_CHECKING:
     from generated.search import Outcome
 
@@ -20,11 +22,12 @@ CHECKS = (
     "tail_doubts",
     "symmetry_doubts",
     "larger",
-    "found_from_prior",
+    "log_z_from_prior",
     "walker_doubts",
     "exceeds",
 )
-"""Those that speak for a status, and one that makes the plan another one."""
+"""Those that speak for a status, one that `larger` speaks for, and one that makes the plan another
+one."""
 COLUMNS = ("check", "ran", "spoke", "of a wrong number", "it alone", "of a right one", "seconds")
 
 
@@ -40,7 +43,7 @@ class Seen(dict[str, list[float]]):
             found = check(*args, **kwargs)
             one = self.setdefault(name, [0, 0, 0.0])
             one[0] += 1
-            one[1] += bool(found)
+            one[1] += bool(found) and not isinstance(found, LogZEstimate)
             one[2] += round(time.perf_counter() - began, 4)
             return found
 

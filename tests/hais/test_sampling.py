@@ -29,7 +29,7 @@ SMALL: Mapping[str, Any] = {"draws": 32, "betas": 8, "kernel": FIXED}
 def small() -> xr.DataTree:
     """A tiny run of the simplest model: 3 chains, and no look from the prior."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hais_run, "found_from_prior", lambda *_: [])
+        patch.setattr(hais_run, "log_z_from_prior", lambda *_: None)
         return models.quick(models.normal_normal(), **SMALL, chains=3)
 
 
@@ -115,7 +115,8 @@ def test_fixed_kernel_and_ladder_need_no_pilot(monkeypatch: pytest.MonkeyPatch) 
 
     for planner in (frozen, looking, planning):
         monkeypatch.setattr(planner, "run_pilot", fail)
-    monkeypatch.setattr(hais_run, "found_from_prior", lambda *_: [])  # which looks once it is over
+    # which looks once it is over
+    monkeypatch.setattr(hais_run, "log_z_from_prior", lambda *_: None)
     tree = models.quick(models.normal_normal(), **SMALL)
     assert np.all(tree["annealing"]["step_size"].to_numpy()[1:-1] == 0.2)
     with pytest.raises(AssertionError, match="pilot"):
