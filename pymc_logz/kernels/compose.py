@@ -10,7 +10,7 @@ from pymc_logz.kernels.base import Kernel, KernelInfo, KernelState, Move
 from pymc_logz.kernels.hamiltonian import Hamiltonian, walls_of
 from pymc_logz.kernels.integers import Gibbs, IntegerWalk
 from pymc_logz.kernels.one_of import CombinedKernel, OneOf, moves_integers, with_own_settings
-from pymc_logz.paths.geometric import AnnealingPath, Site
+from pymc_logz.paths.geometric import WIDE, AnnealingPath, Site
 
 
 class Part(NamedTuple):
@@ -275,7 +275,7 @@ def _default_parts(
     """How integers move by default: independent ones, then others of equally many values."""
     by_count: dict[int, list[Site]] = {}
     for site in sites:
-        scored = site.is_narrow and site.tied is None
+        scored = site.has_at_most(WIDE) and site.tied is None
         by_count.setdefault((site.n_values or 0) if scored else 0, []).append(site)
     kernels: list[Any] = [Gibbs(at_once, together=True)] if at_once else []
     for n_values, group in sorted(by_count.items(), reverse=True):

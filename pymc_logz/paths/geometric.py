@@ -43,11 +43,6 @@ class Site(NamedTuple):
             return None
         return self.upper - self.lower + 1
 
-    @property
-    def is_narrow(self) -> bool:
-        """Whether its values are known, and few enough to score each."""
-        return self.has_at_most(WIDE)
-
     def has_at_most(self, n: int) -> bool:
         """Whether its values are known, and so many at most."""
         return self.n_values is not None and self.n_values <= n

@@ -58,11 +58,6 @@ class Mixture:
     log_prior_mass: float = 0.0
     """Log of the integral of the prior: below 0 where a transform cuts part of it off."""
 
-    @property
-    def n_dims(self) -> int:
-        """d, the length of a row."""
-        return len(self.components[0].centre)
-
     def __call__(
         self, rng: np.random.Generator, n: int, sample_prior: DrawRows | None = None
     ) -> np.ndarray:
@@ -71,7 +66,8 @@ class Mixture:
         Those of the prior, if it has a share, are draws of ``sample_prior``.
         """
         origin = origins(np.append(self.shares, self.prior_share), n, rng)
-        rows, of_prior = np.empty((n, self.n_dims)), origin == len(self.components)
+        rows = np.empty((n, len(self.components[0].centre)))
+        of_prior = origin == len(self.components)
         for k, draw in enumerate(self.components):
             chosen = origin == k
             rows[chosen] = draw(rng, int(chosen.sum()))
@@ -82,7 +78,7 @@ class Mixture:
 
     def terms(self) -> MixtureTerms:
         """Arrays that a compiled path takes."""
-        k, d = len(self.components), self.n_dims
+        k, d = len(self.components), len(self.components[0].centre)
         whitening = np.concatenate([np.linalg.inv(part.factor) for part in self.components])
         centres = np.repeat([part.centre for part in self.components], d, axis=0)
         heights = np.array([part.log_constant for part in self.components])

@@ -24,21 +24,17 @@ class Exchanged(NamedTuple):
     """Columns of a row, shape (k, any), or (k - 1, any) of a simplex, whose entries add up to 0."""
     k: int
 
-    def reorder(self, rows: np.ndarray, order: np.ndarray) -> None:
-        """Put the entries of rows (n, d) in an order, shape (k,) or (n, k)."""
-        values = rows[:, self.columns]
-        if self.k > len(self.columns):
-            values = np.concatenate([values, -values.sum(axis=1, keepdims=True)], axis=1)
-        taken = np.broadcast_to(order, (len(rows), self.k))[:, :, None]
-        values = np.take_along_axis(values, taken, axis=1)
-        rows[:, self.columns] = values[:, : len(self.columns)]
-
 
 def in_order(rows: np.ndarray, variables: list[Exchanged], order: np.ndarray) -> np.ndarray:
     """Rows (n, d) with the entries of some variables in an order, shape (k,) or (n, k)."""
     moved = rows.copy()
-    for one in variables:
-        one.reorder(moved, order)
+    for columns, k in variables:
+        values = moved[:, columns]
+        if k > len(columns):
+            values = np.concatenate([values, -values.sum(axis=1, keepdims=True)], axis=1)
+        taken = np.broadcast_to(order, (len(moved), k))[:, :, None]
+        values = np.take_along_axis(values, taken, axis=1)
+        moved[:, columns] = values[:, : len(columns)]
     return moved
 
 

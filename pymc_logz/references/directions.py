@@ -84,7 +84,7 @@ def independent_directions(
         factor = None
     if factor is None:
         return None
-    mode = modes[0].row
+    mode = modes[0].component.centre
     parts = _curvature(block, np.concatenate([mode[None], chosen]), factor)
     good = np.isfinite(parts).all(axis=(1, 2))
     if not good[0] or good.sum() < 2:

@@ -82,11 +82,6 @@ class Start(NamedTuple):
     seen: Modes  # Conditional modes there.
     peaks: Sequence[Peak]  # The one with the most mass first.
 
-    @property
-    def peak(self) -> Peak:
-        """The one with the most mass."""
-        return self.peaks[0]
-
 
 def highest_marginal(target: Target, rng: np.random.Generator, n_prior: int = 128) -> Start | None:
     """The peak of a latent Gaussian model; None where there are no normal entries, or no peak.
@@ -120,7 +115,7 @@ def with_all_peaks(start: Start, prepared: Prepared, rng: np.random.Generator) -
     Whole draws climb, and the marginal density is known where more of them are, as many as are
     cheap.
     """
-    parts, peak = start.parts, start.peak
+    parts, peak = start.parts, start.peaks[0]
     if not parts.outer.size:
         return start
     scale = np.empty(prepared.n_dims)

@@ -27,11 +27,6 @@ class Mode(NamedTuple):
     precision: np.ndarray
     """Minus the second derivatives there, made positive, shape (d, d)."""
 
-    @property
-    def row(self) -> np.ndarray:
-        """Where it is, shape (d,)."""
-        return self.component.centre
-
 
 def modes_of(
     block: Block, rows: np.ndarray, height: np.ndarray, scale: np.ndarray, most: int = 64
@@ -43,37 +38,28 @@ def modes_of(
     there are ``most`` modes or more.
     """
     found = list[Mode]()
+
+    def followed_from(left: np.ndarray) -> tuple[list[Mode], np.ndarray]:
+        """New modes that a few of these rows lead to, and the rows that are left."""
+        chosen, n = left[furthest(rows[left], height[left], scale)], len(found)
+        for mode in followed(block, rows[chosen], scale):
+            if not any(_same(mode, one) for one in found):
+                found.append(mode)
+        return found[n:], np.setdiff1d(left, chosen)
+
     left = np.arange(len(rows))
     while left.size and len(found) < most:
-        new, left = _next_modes(block, rows, height, left, scale, found)
+        new, left = followed_from(left)
         for mode in new:
             left = left[~_joined(block, mode.component, rows[left], height[left])]
     # no barrier lies between a narrow mode and the foot of one that is far wider
     left = np.arange(len(rows))[~_explained(found, block, rows, height)]
     while left.size and len(found) < most:
-        new, left = _next_modes(block, rows, height, left, scale, found)
+        new, left = followed_from(left)
         if not new:
             break
         left = left[~_explained(new, block, rows[left], height[left])]
     return found
-
-
-def _next_modes(
-    block: Block,
-    rows: np.ndarray,
-    height: np.ndarray,
-    left: np.ndarray,
-    scale: np.ndarray,
-    found: list[Mode],
-) -> tuple[list[Mode], np.ndarray]:
-    """Modes that a few of the rows ``left`` lead to, added to those found, and what is left."""
-    chosen = left[furthest(rows[left], height[left], scale)]
-    new = list[Mode]()
-    for mode in followed(block, rows[chosen], scale):
-        if not any(_same(mode, one) for one in found + new):
-            new.append(mode)
-    found += new
-    return new, np.setdiff1d(left, chosen)
 
 
 def _explained(modes: list[Mode], block: Block, rows: np.ndarray, height: np.ndarray) -> np.ndarray:
@@ -81,7 +67,7 @@ def _explained(modes: list[Mode], block: Block, rows: np.ndarray, height: np.nda
     explained = np.zeros(len(rows), dtype=bool)
     if not modes:
         return explained
-    tops = block.log_target(np.array([mode.row for mode in modes]))
+    tops = block.log_target(np.array([component.centre for component, _ in modes]))
     for (component, _), top in zip(modes, tops, strict=True):
         fall = component.log_density_of(rows) - component.log_constant
         explained |= height < top + fall + 1.0

@@ -43,7 +43,7 @@ def conditional_at_peak(
 
     There are none where these are too many for whole matrices.
     """
-    parts, peak = start.parts, start.peak
+    parts, peak = start.parts, start.peaks[0]
     if parts.inner.size > MAX_INNER and not isinstance(parts.matrices, Bands):
         return []
     m, scale = parts.outer.size, parts.scale_of(peak.precision)
@@ -69,7 +69,7 @@ def has_one_mode(
     peak, or as they begin. Places on them lie evenly, and at halves of the way that is left: a
     second mode shows at places that are closer together than the modes.
     """
-    parts, peak, prior = start.parts, start.peak, start.prior
+    parts, peak, prior = start.parts, start.peaks[0], start.prior
     fitting = towards_data(parts.block, prior[1::2], far=far)
     prior = rng.permutation(np.concatenate([prior[::2], fitting]))
     n_near, inner = len(prior) // 2, prior[:, parts.inner]
@@ -105,7 +105,7 @@ def nested_laplace(
     proposal, which weights correct.
     """
     parts = start.parts
-    found = _followed(parts, start.peak, rng)
+    found = _followed(parts, start.peaks[0], rng)
     if found is None:
         return None
     centre, funnel, rows, log_z = found

@@ -42,11 +42,12 @@ def test_both_modes_with_their_masses() -> None:
     start = prepared.prior(rng, 512)
     unit = np.maximum(start.std(axis=0), 1.0)
     rows, height = climbed(block.target_and_gradient, start, unit)
-    modes = sorted(modes_of(block, rows, height, np.ones(D)), key=lambda one: one.row.sum())
+    found = modes_of(block, rows, height, np.ones(D))
+    modes = sorted(found, key=lambda one: one.component.centre.sum())
     assert len(modes) == 2
-    np.testing.assert_allclose(modes[0].row, -0.5 * APART / np.sqrt(D), atol=0.02)
-    np.testing.assert_allclose(modes[1].row, 0.5 * APART / np.sqrt(D), atol=0.02)
-    tops = block.log_target(np.array([one.row for one in modes]))
+    np.testing.assert_allclose(modes[0].component.centre, -0.5 * APART / np.sqrt(D), atol=0.02)
+    np.testing.assert_allclose(modes[1].component.centre, 0.5 * APART / np.sqrt(D), atol=0.02)
+    tops = block.log_target(np.array([one.component.centre for one in modes]))
     log_det = [np.linalg.slogdet(one.precision)[1] for one in modes]
     masses = np.exp(tops + 0.5 * D * np.log(2 * np.pi) - 0.5 * np.array(log_det))
     np.testing.assert_allclose(masses, [SMALL, 1 - SMALL], rtol=0.02)

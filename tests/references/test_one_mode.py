@@ -111,7 +111,7 @@ def test_a_regression_has_one_mode() -> None:
 def test_the_width_of_a_peak_is_known_wherever_the_climb_begins() -> None:
     """Catches a width cut to a third where a climb begins close to the peak, or no peak at all."""
     start = begun(counts(), 1)
-    parts, peak = start.parts, start.peak
+    parts, peak = start.parts, start.peaks[0]
     for apart in (-2.0, -0.5, 0.0, 0.1, 1.0):
         outer = peak.outer[None] + apart * np.diag(peak.factor)
         seen = parts.modes(outer, peak.inner[None], parts.scale_of(peak.precision))
