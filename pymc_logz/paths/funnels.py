@@ -40,12 +40,6 @@ class Features(NamedTuple):
     third: Any
 
     @classmethod
-    def constant(cls, n_parents: int) -> "Features":
-        """Just 1."""
-        first = np.eye(1, n_parents + 1)
-        return cls(first, first, first)
-
-    @classmethod
     def linear(cls, n_parents: int) -> "Features":
         """The parents themselves."""
         each, first = np.eye(n_parents + 1)[1:], np.eye(1, n_parents + 1)

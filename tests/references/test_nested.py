@@ -2,6 +2,7 @@
 
 from functools import cache
 from inspect import signature
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -18,13 +19,14 @@ from pymc_logz.hais.settings import HaisSettings
 from pymc_logz.loop.planning import block_for
 from pymc_logz.models.known_priors import n_factored, normal_columns
 from pymc_logz.models.preparation import prepare
-from pymc_logz.paths.funnels import Features
-from pymc_logz.references import nested, nested_map
+from pymc_logz.paths.funnels import Features, Funnel
+from pymc_logz.references import nested
 from pymc_logz.references.blend import Target
 from pymc_logz.references.conditional import has_conditional_normals
 from pymc_logz.references.conditional_modes import Conditionals
 from pymc_logz.references.marginal_peaks import highest_marginal, with_all_peaks
 from pymc_logz.references.matrices import Whole
+from pymc_logz.references.nested_map import fitted_map
 from pymc_logz.runners.block import Block
 
 N = 20
@@ -235,14 +237,14 @@ def test_axes_that_turn_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Weights are even with the map, and were it blind to how axes turn they would not be."""
     whole = made(walk(), 2)
     assert whole is not None
-    put_together = nested_map._put_together
 
-    def without_turn(parts, peak, features, location, width, turn):  # type: ignore[no-untyped-def]
-        turn = turn.copy()
-        turn[1:] = 0.0
-        return put_together(parts, peak, features, location, width, turn)
+    def without_turn(*given: Any) -> Funnel | None:
+        found = fitted_map(*given)
+        if found is not None:
+            found.turn[1:] = 0.0
+        return found
 
-    monkeypatch.setattr(nested_map, "_put_together", without_turn)
+    monkeypatch.setattr(nested, "fitted_map", without_turn)
     blind = made(walk(), 2)
 
     def share(found: tuple[nested.Reference, Block] | None) -> float:
