@@ -24,6 +24,7 @@ from pymc_logz.seeds import generators_from
 from pymc_logz.trees.doubts import warn_of_status
 from pymc_logz.trees.kinds import ABC
 from pymc_logz.trees.layout import data_datasets, dataset_of, evidence_dataset, make_tree
+from pymc_logz.trees.posterior import checked_variables
 
 
 class Simulator:
@@ -104,7 +105,7 @@ class Simulator:
             # the same several times if there are few
             return np.resize(rows, (n, self.flat.n_dims))
         draws = start["posterior"].to_dataset() if isinstance(start, xr.DataTree) else start
-        rows = unconstrain(self.flat, draws)
+        rows = unconstrain(self.flat, checked_variables(draws, self.model, what="start"))
         rows = rows[self.simulate(rows)[0] < self.epsilon]
         if not len(rows):
             raise ValueError(f"start has no draw within epsilon={self.epsilon}")

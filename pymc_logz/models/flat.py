@@ -264,15 +264,8 @@ def _function_of_batches(
 
 
 def unconstrain(flat: FlatModel, posterior: xr.Dataset) -> np.ndarray:
-    """Unconstrained rows (chains * draws, d) of draws, refused if of another model."""
-    names = [rv.name for rv in flat.model.free_RVs]
-    for name in names:
-        if name not in posterior:
-            raise ValueError(
-                f"the draws have no variable {name!r} (they have {sorted(map(str, posterior))}): "
-                "they are of another model"
-            )
-    rows = unconstrained(flat.model, stacked(posterior, names))
+    """Unconstrained rows (chains * draws, d) of draws of all free variables, in their shapes."""
+    rows = unconstrained(flat.model, stacked(posterior, [rv.name for rv in flat.model.free_RVs]))
     return rows if flat.summed is None else rows[:, flat.summed.plan.whole.continuous]
 
 
@@ -286,7 +279,7 @@ def stacked(posterior: xr.Dataset, names: Iterable[Any]) -> dict[str, np.ndarray
 
 
 def unconstrained(model: pm.Model, draws: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Rows (n, d) of draws (n, ...) of all free variables by name."""
+    """Rows (n, d) of draws (n, ...) of all free variables by name, in their shapes."""
     kept = kept_for(model)
 
     def make() -> Callable[..., list[np.ndarray]]:
@@ -296,12 +289,5 @@ def unconstrained(model: pm.Model, draws: Mapping[str, np.ndarray]) -> np.ndarra
 
     values = [draws[rv.name].astype(rv.dtype) for rv in model.free_RVs]
     with np.errstate(divide="ignore", invalid="ignore"):  # draws on a boundary
-        parts, start = kept.get("unconstrain", make)(*values), starting_point(model)
-    for rv, var, part in zip(model.free_RVs, model.value_vars, parts, strict=True):
-        shape = start[var.name].shape
-        if part.shape[1:] != shape:
-            raise ValueError(
-                f"the draws of {rv.name!r} give unconstrained shape {part.shape[1:]}, but the "
-                f"model has {shape}: they are of another model"
-            )
+        parts = kept.get("unconstrain", make)(*values)
     return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1, dtype=float)

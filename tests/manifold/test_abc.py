@@ -133,6 +133,12 @@ def test_refusals(simulator: pm.Model) -> None:
         lz.abc_rejection(simulator, 1e-9, 1000, random_seed=1)
     with pytest.raises(ValueError, match="no draw within"):
         lz.abc_slice(simulator, 1e-9, ["rate"], start=one_point())
+    for start, message in (
+        (one_point().drop_vars("noise"), r"start has no variable \['noise'\]"),
+        (one_point().isel(n=[0, 0]), r"'noise' have shape \(2,\), but the model has \(1,\): start"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            lz.abc_mcmc(simulator, 1.0, ["rate"], start=start)
     with pm.Model() as plain:
         x = pm.Normal("x")
         pm.Normal("y", x, 1, observed=1.0)
