@@ -4,10 +4,11 @@ import os
 import sys
 import threading
 import time
+import traceback
 import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Executor, Future, wait
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import copy_context
 from functools import cache
 from queue import SimpleQueue
@@ -209,30 +210,20 @@ def silence_fork_warnings() -> None:
     import jax
 
     jax.devices()  # JAX's own hook comes with them
-    hushed: list[warnings.catch_warnings[None]] = []
+    hushed = ExitStack()
 
     def before() -> None:
         if _starts_a_chain():
-            hushed.append(warnings.catch_warnings())
-            hushed[-1].__enter__()
-            warnings.filterwarnings(
-                "ignore", message=r"os\.fork\(\) was called", category=RuntimeWarning
-            )
-
-    def after() -> None:
-        if hushed:
-            hushed.pop().__exit__(None, None, None)
+            hushed.enter_context(warnings.catch_warnings(action="ignore", category=RuntimeWarning))
 
     # hooks run in the reverse order of their registration: before that of JAX, which was first
-    os.register_at_fork(before=before, after_in_parent=after, after_in_child=after)
+    os.register_at_fork(before=before, after_in_parent=hushed.close, after_in_child=hushed.close)
 
 
 def _starts_a_chain() -> bool:
     """Whether PyMC is starting a process for a chain just now."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        is_parallel = frame.f_globals.get("__name__") == "pymc.sampling.parallel"
-        if is_parallel and "step_method" in frame.f_locals:
-            return True
-        frame = frame.f_back  # type: ignore[assignment]
-    return False
+    return any(
+        frame.f_globals.get("__name__") == "pymc.sampling.parallel"
+        and "step_method" in frame.f_locals
+        for frame, _ in traceback.walk_stack(None)
+    )
