@@ -11,7 +11,7 @@ from pymc_logz.arguments import check_choice, check_integer
 from pymc_logz.checks.missed_modes import larger, log_z_from_prior, no_surer
 from pymc_logz.checks.symmetry import symmetry_doubts
 from pymc_logz.checks.tails import tail_doubts
-from pymc_logz.errors import says_if_interrupted, warn
+from pymc_logz.errors import says_if_interrupted
 from pymc_logz.estimators import LogZEstimate, bridge_log_z
 from pymc_logz.models.context import check_no_model, model_from, written_as
 from pymc_logz.models.density import RowDensity
@@ -41,6 +41,7 @@ from pymc_logz.trees.doubts import (
     disagreements,
     prior_doubts,
     second_opinions,
+    warn_of_nan,
     warn_of_status,
     with_doubts,
 )
@@ -247,7 +248,8 @@ def _bridged(
     estimates += second_opinions(first, others, doubts)
     if not doubts:
         warn_of_status(estimates[0])
-    _warn_of_nan(density.n_nan)
+    remedy = "; guard the expression, or restrict the prior"
+    warn_of_nan(density.n_nan, "draws of the proposals", remedy)
     watch.end("sampling_time")
     cost = {**watch.seconds, "row_evaluations": density.n_evaluated}
     own: dict[str, Any] = {
@@ -290,14 +292,6 @@ def held_against_the_model(
         return estimates, {}, doubts
     seen = {"from_prior_log_z": own.log_z, "from_prior_mcse": own.mcse}
     return [no_surer(one, own) for one in estimates], seen, larger(own, first)
-
-
-def _warn_of_nan(n_nan: int) -> None:
-    if n_nan:
-        warn(
-            f"the log density was NaN at {n_nan} draws of the proposals, and counted as "
-            "zero there; if that is not what is meant, guard the expression or restrict the prior"
-        )
 
 
 def bridge(
