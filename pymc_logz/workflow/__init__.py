@@ -1,7 +1,7 @@
 """How log Z and Bayes factors change with the parameters of the prior, without another run."""
 
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -134,7 +134,6 @@ def evidence_sensitivity(
     if log_weight is None:
         check_stored_density(idata, target, flat.log_turns(rows))
     prior = _PriorUnder(model, values)
-    modes = _modes_under(prior, density)
     changes, found, notes = [], list[LogZEstimate](), list(doubts)
     n_alternatives = len(next(iter(values.values())))
     with progress_bar(progressbar):
@@ -146,7 +145,7 @@ def evidence_sensitivity(
             one = reweighted_log_z(changes[-1], log_weight).less(*of_prior)
             mcse = float(np.hypot(one.mcse, float(base["mcse"])))
             whole = replace(one, log_z=one.log_z + float(base["log_z"]), mcse=mcse)
-            own = modes(data, whole) if one.usable and not doubts else []
+            own = prior.modes(density, data, whole) if one.usable and not doubts else []
             found += doubted([one], [*doubts, *own])
             notes += [Doubt(doubt.status, f"alternative {i}: {doubt.reason}") for doubt in own]
             report(1)
@@ -256,11 +255,6 @@ class _PriorUnder:
             for name, place in self.places.items():
                 place.set_value(before[name])
 
-    def draws(self, data: Data, rng: np.random.Generator, n: int) -> np.ndarray:
-        """N of its rows."""
-        with self._holding(data):
-            return self.own(rng, n)
-
     def change_of_log_mass(self, data: Data) -> tuple[float, float]:
         """What `PriorDraws.log_mass` gains by it, and its error; a ValueError if it is no prior."""
         if not self.is_known:
@@ -276,21 +270,14 @@ class _PriorUnder:
             ) from reason
         return log_mass - self._log_mass, float(np.hypot(error, self._mass_error))
 
-
-def _modes_under(
-    prior: _PriorUnder, density: RowDensity
-) -> Callable[[Data, LogZEstimate], list[Doubt]]:
-    """What looks for modes under other data that no row is in, though weights may be even."""
-    can_check = prior.is_known and not density.flat.sites and not is_large(density.flat)
-
-    def look(data: Data, estimate: LogZEstimate) -> list[Doubt]:
-        if not can_check:
+    def modes(self, density: RowDensity, data: Data, estimate: LogZEstimate) -> list[Doubt]:
+        """Modes under these data that no row is in, though weights may be even."""
+        if not self.is_known or density.flat.sites or is_large(density.flat):
             return []
         densities, rng = partial(density, data=_one_vector(data)), np.random.default_rng(0)
-        found = walked_log_z(densities, partial(prior.draws, data), rng)
+        with self._holding(data):
+            found = walked_log_z(densities, self.own, rng)
         return larger(found, estimate)
-
-    return look
 
 
 def _one_vector(data: Data) -> np.ndarray:
