@@ -20,29 +20,30 @@ from pymc_logz.references.matrices import Whole
 from pymc_logz.references.modes import MAX_DIMS
 from pymc_logz.weights import NEGLIGIBLE
 
-N_STEPS = 24
-"""Steps at most along an end, each of half a standard deviation."""
 OF_ENDS = "narrow ends"
 
 
-def narrow_ends(target: Target, rows: np.ndarray, rng: np.random.Generator) -> Component | None:
+def narrow_ends(
+    target: Target, rows: np.ndarray, rng: np.random.Generator, n_steps: int = 24
+) -> Component | None:
     """Components along both ends of entries, from rows (n, d) that are known.
 
-    Of entries that are not normal in the prior, where more may be beyond those rows than may be
-    missing. None where there are none, or looking takes too long.
+    They are ``n_steps`` at most, half a standard deviation apart. Of entries that are not normal in
+    the prior, where more may be beyond those rows than may be missing. None where there are none,
+    or looking takes too long.
     """
     flat, block, d = target.prepared.flat, target.block, rows.shape[1]
     if flat.sites or not block.follows_whole_gradient or not 1 < d <= MAX_DIMS:
         return None
     columns = np.setdiff1d(np.arange(d), normal_columns(flat))
     # Newton's method takes a few steps, each with a matrix of differences
-    n_gradients = 2 * N_STEPS * 8 * d * len(columns)
+    n_gradients = 2 * n_steps * 8 * d * len(columns)
     n_starts = n_affordable(flat, 1, 64, max(n_gradients, 1))
     if not columns.size or n_starts < N_STARTS:
         return None
     starts, found = rows[rng.permutation(len(rows))[:n_starts]], list[tuple[Elliptical, float]]()
     for j, way in product(columns, (-1.0, 1.0)):
-        found += end_of(target, rows, starts, j, way)
+        found += end_of(target, rows, starts, j, way, n_steps)
     if not found:
         return None
     components, log_mass = zip(*found, strict=True)
@@ -50,7 +51,7 @@ def narrow_ends(target: Target, rows: np.ndarray, rng: np.random.Generator) -> C
 
 
 def end_of(
-    target: Target, rows: np.ndarray, starts: np.ndarray, j: int, way: float
+    target: Target, rows: np.ndarray, starts: np.ndarray, j: int, way: float, n_steps: int
 ) -> list[tuple[Elliptical, float]]:
     """Components along one end of an entry, and logs of their masses; none if little is there."""
     inner = np.setdiff1d(np.arange(rows.shape[1]), j)
@@ -59,7 +60,7 @@ def end_of(
     value, last = np.median(rows[:, j]), np.max(way * rows[:, j])
     log_total = log_beyond = -np.inf
     found, known = list[tuple[Elliptical, float]](), starts
-    for _ in range(N_STEPS):
+    for _ in range(n_steps):
         held = held_at(parts, value, step, known, scale)
         if not held:
             break
