@@ -58,6 +58,15 @@ def end_of(
     parts = Conditionals(target.block, inner, np.array([j]), Whole(inner.size))
     scale, step = spread_of(rows[:, inner]), way * 0.5 * rows[:, j].std()
     value, last = np.median(rows[:, j]), np.max(way * rows[:, j])
+    middle, end = (
+        logsumexp(
+            [mass for _, mass in held_at(parts, x, step, starts[:N_STARTS], scale)] or -np.inf
+        )
+        for x in (value, way * last)
+    )
+    # as a rule less is there, and two looks from a few rows tell
+    if end < middle + np.log(NEGLIGIBLE):
+        return []
     log_total = log_beyond = -np.inf
     found, known = list[tuple[Elliptical, float]](), starts
     for _ in range(n_steps):
