@@ -214,7 +214,10 @@ def silence_fork_warnings() -> None:
 
     def before() -> None:
         if _starts_a_chain():
-            hushed.enter_context(warnings.catch_warnings(action="ignore", category=RuntimeWarning))
+            hushed.enter_context(warnings.catch_warnings())
+            warnings.filterwarnings(
+                "ignore", message=r"os\.fork\(\) was called", category=RuntimeWarning
+            )
 
     # hooks run in the reverse order of their registration: before that of JAX, which was first
     os.register_at_fork(before=before, after_in_parent=hushed.close, after_in_child=hushed.close)

@@ -37,7 +37,7 @@ from pymc_logz.references.blend import AT_ONCE
 from pymc_logz.references.reference import ERROR_FACTOR, REFERENCE_MCSE
 from pymc_logz.runners.anneal import Annealed, merge, of_rows
 from pymc_logz.runners.progress import line, report_count
-from pymc_logz.runners.running import AnnealCourse, Running, anneal_all, finished, run_tasks
+from pymc_logz.runners.running import AnnealCourse, Running, anneal_each, finished, run_tasks
 from pymc_logz.seeds import spawn_generators
 from pymc_logz.trees.doubts import Doubt, disagreements, warn_of_nan, warn_of_status, with_doubts
 from pymc_logz.trees.kinds import HAIS, HAIS_BOTH
@@ -127,7 +127,8 @@ def run_chains(
     block, plan = planned.block, planned.plan
     # prior draws share one compiled function, so they are made here, chain by chain
     starts = [block.path.sample_reference(rng, draws) for rng in generators]
-    return anneal_all(name, AnnealCourse(block, plan), starts, generators, running, report)
+    course = AnnealCourse(block, plan)
+    return finished(anneal_each(name, course, starts, generators, running, report))
 
 
 @dataclass(frozen=True)
@@ -286,8 +287,10 @@ class Chains:
             starts = [rows[part] for part in np.split(order, np.cumsum(sizes)[:-1])]
         report = self.report("Reverse", planned, max(sizes), forward=False, back=True)
         course, settings = AnnealCourse(planned.block, planned.plan.reverse()), self.call.settings
-        return anneal_all(
-            "reverse", course, starts, generators, settings.running, report, settings.tune
+        return finished(
+            anneal_each(
+                "reverse", course, starts, generators, settings.running, report, settings.tune
+            )
         )
 
 

@@ -88,9 +88,9 @@ def propose_and_widen(search: Search, proposers: Iterator[Part], funnel: Funnel 
 def widen(search: Search, proposers: Iterator[Part], funnel: Funnel | None) -> None:
     """Rounds of fresh rows, after each of which what they do not explain becomes a part.
 
-    There are eight at most, and fewer once the effective share of the rows is above a half. Below a
-    tenth more than one thing is proposed at a time. Components are fitted anew as long as that
-    raises it by a fifth.
+    There are eight at most, and fewer once the effective share of the rows is above a half. Until
+    then each asks the next proposer. Components are fitted anew as long as that raises the share by
+    a fifth.
     """
     refitted_at, fewest = 0.0, len(search.witnesses.position) + 1
     for _ in range(8):
@@ -106,7 +106,7 @@ def widen(search: Search, proposers: Iterator[Part], funnel: Funnel | None) -> N
         if even > 1.2 * refitted_at:
             refitted_at = even
             more += fitted_components(*search.known(), funnel, search.rng)
-        if even < 0.5 or not more:
+        if even <= 0.5:
             more += islice(proposers, 1)
         if not more:
             return

@@ -15,7 +15,7 @@ from scipy.special import gammaln
 
 from pymc_logz.pilot.scales import population_scale
 from pymc_logz.references.blend import N_STARTS, Drawn, Target
-from pymc_logz.references.modes import MAX_DIMS, followed
+from pymc_logz.references.modes import followed, has_dense_curvature
 from pymc_logz.runners.block import Block
 
 STEPS = np.sinh(np.linspace(-10.6, 10.6, 241))
@@ -72,7 +72,7 @@ def independent_directions(
     checked: a blend gives a density that does not fit a small share.
     """
     block, d = target.block, rows.shape[1]
-    if not block.follows_whole_gradient or block.path.sites or not 1 < d <= MAX_DIMS:
+    if not has_dense_curvature(block):
         return None
     scale = population_scale(rows, np.full(len(rows), 1 / len(rows)), np.ones(d))
     rows = np.unique(rows, axis=0)  # copies of one row say nothing new

@@ -17,7 +17,7 @@ from pymc_logz.references.blend import N_ROWS, N_STARTS, Drawn, Target
 from pymc_logz.references.conditional import MAX_OUTER, FewFirst, explored_enough, n_places
 from pymc_logz.references.conditional_modes import InnerAndOuter
 from pymc_logz.references.marginal_peaks import Known, spread_of
-from pymc_logz.references.modes import MAX_DIMS
+from pymc_logz.references.modes import MAX_DIMS, has_dense_curvature
 from pymc_logz.runners.arrays import joined
 from pymc_logz.runners.block import Block
 from pymc_logz.weights import NEGLIGIBLE
@@ -290,7 +290,7 @@ def independent_given_few(
     None where there are none, or too many others.
     """
     prepared, block, d = target.prepared, target.block, target.prepared.n_dims
-    if prepared.flat.sites or not block.follows_whole_gradient or not 1 < d <= MAX_DIMS:
+    if not has_dense_curvature(block):
         return None
     some = rows[np.linspace(0, len(rows) - 1, N_STARTS).astype(int)]
     outer = common_entries(block, some)

@@ -19,6 +19,13 @@ MAX_DIMS = 64
 """Dimensions up to which curvatures are dense matrices."""
 
 
+def has_dense_curvature(block: Block) -> bool:
+    """Whether curvatures of all entries are taken, as dense matrices, from gradients."""
+    return (
+        block.follows_whole_gradient and not block.path.sites and 1 < block.path.n_dims <= MAX_DIMS
+    )
+
+
 class Mode(NamedTuple):
     """A maximum of the target, and how wide it is."""
 

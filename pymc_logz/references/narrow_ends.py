@@ -17,7 +17,7 @@ from pymc_logz.references.blend import N_STARTS, Component, Target
 from pymc_logz.references.conditional_modes import Conditionals, Modes
 from pymc_logz.references.marginal_peaks import spread_of
 from pymc_logz.references.matrices import Whole
-from pymc_logz.references.modes import MAX_DIMS
+from pymc_logz.references.modes import has_dense_curvature
 from pymc_logz.weights import NEGLIGIBLE
 
 OF_ENDS = "narrow ends"
@@ -32,8 +32,8 @@ def narrow_ends(
     the prior, where more may be beyond those rows than may be missing. None where there are none,
     or looking takes too long.
     """
-    flat, block, d = target.prepared.flat, target.block, rows.shape[1]
-    if flat.sites or not block.follows_whole_gradient or not 1 < d <= MAX_DIMS:
+    flat, d = target.prepared.flat, rows.shape[1]
+    if not has_dense_curvature(target.block):
         return None
     columns = np.setdiff1d(np.arange(d), normal_columns(flat))
     # Newton's method takes a few steps, each with a matrix of differences
@@ -58,12 +58,8 @@ def end_of(
     parts = Conditionals(target.block, inner, np.array([j]), Whole(inner.size))
     scale, step = spread_of(rows[:, inner]), way * 0.5 * rows[:, j].std()
     value, last = np.median(rows[:, j]), np.max(way * rows[:, j])
-    middle, end = (
-        logsumexp(
-            [mass for _, mass in held_at(parts, x, step, starts[:N_STARTS], scale)] or -np.inf
-        )
-        for x in (value, way * last)
-    )
+    few = starts[:N_STARTS]
+    middle, end = (log_sum(held_at(parts, x, step, few, scale)) for x in (value, way * last))
     # as a rule less is there, and two looks from a few rows tell
     if end < middle + np.log(NEGLIGIBLE):
         return []
@@ -73,7 +69,7 @@ def end_of(
         held = held_at(parts, value, step, known, scale)
         if not held:
             break
-        log_mass = float(logsumexp([mass for _, mass in held]))
+        log_mass = log_sum(held)
         log_total = np.logaddexp(log_total, log_mass)
         if way * value > last:
             log_beyond = np.logaddexp(log_beyond, log_mass)
@@ -82,6 +78,11 @@ def end_of(
         found += held
         known, value = np.vstack([starts, *(one.centre for one, _ in held)]), value + step
     return found if log_beyond - log_total > np.log(NEGLIGIBLE) else []
+
+
+def log_sum(held: list[tuple[Elliptical, float]]) -> float:
+    """Log of the mass of all of these components."""
+    return float(logsumexp([mass for _, mass in held])) if held else -np.inf
 
 
 def held_at(

@@ -335,11 +335,6 @@ def run_to_end(course: Any, job: Job, report: Report | None) -> Outcome | None:
     return Outcome(job, [] if part is None else [part])
 
 
-def anneal_all(*chains: Any, **how: Any) -> list[Annealed]:
-    """Rows of the chains of `anneal_each` that got there."""
-    return finished(anneal_each(*chains, **how))
-
-
 def anneal_each(
     name: str,
     course: AnnealCourse,

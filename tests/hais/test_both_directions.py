@@ -78,7 +78,7 @@ def test_given_draws_make_bar_the_recommended_entry(
 
 def test_given_draws_are_dealt_out_to_all_chains(monkeypatch: pytest.MonkeyPatch) -> None:
     """Would catch chains that all start from the first draws: those of one mode, if sorted."""
-    monkeypatch.setattr(hais, "anneal_all", lambda name, course, starts, *_: starts)
+    monkeypatch.setattr(hais, "anneal_each", lambda name, course, starts, *_: starts)
     rng = np.random.default_rng(1)
     plan = SimpleNamespace(reverse=lambda: None, n_temperatures=1)
     planned = Planned(SimpleNamespace(cost_of_move=1, work=None), plan, ASKED_FOR)
