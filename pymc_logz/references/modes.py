@@ -41,18 +41,20 @@ def modes_of(
     """Modes that rows (n, d) are near, or on the way to, each once.
 
     They climbed to these heights (n,); ``scale`` are standard deviations of the target as far as
-    they are known, shape (d,). A few are followed to their modes, then others that are left, until
-    there are ``most`` modes or more.
+    they are known, shape (d,). A few are followed to their modes, then twice as many of those that
+    are left, until there are ``most`` modes or more.
     """
-    found = list[Mode]()
+    found, n_few, ahead = list[Mode](), N_STARTS, np.ones(len(rows), dtype=bool)
 
     def followed_from(left: np.ndarray) -> tuple[list[Mode], np.ndarray]:
         """New modes that a few of these rows lead to, and the rows that are left."""
-        chosen, n = left[furthest(rows[left], height[left], scale)], len(found)
+        nonlocal n_few
+        chosen, n = left[furthest(rows[left], height[left], scale, n_few)], len(found)
+        n_few, ahead[chosen] = min(2 * n_few, most), False
         for mode in followed(block, rows[chosen], scale):
             if not any(_same(mode, one) for one in found):
                 found.append(mode)
-        return found[n:], np.setdiff1d(left, chosen)
+        return found[n:], left[ahead[left]]
 
     left = np.arange(len(rows))
     while left.size and len(found) < most:
@@ -60,7 +62,7 @@ def modes_of(
         for mode in new:
             left = left[~_joined(block, mode.component, rows[left], height[left])]
     # no barrier lies between a narrow mode and the foot of one that is far wider
-    left = np.arange(len(rows))[~_explained(found, block, rows, height)]
+    left = np.flatnonzero(ahead & ~_explained(found, block, rows, height))
     while left.size and len(found) < most:
         new, left = followed_from(left)
         if not new:
@@ -81,13 +83,13 @@ def _explained(modes: list[Mode], block: Block, rows: np.ndarray, height: np.nda
     return explained
 
 
-def furthest(rows: np.ndarray, height: np.ndarray, scale: np.ndarray) -> list[int]:
-    """A few of some rows (k, d): the highest, and those that are furthest from the ones before.
+def furthest(rows: np.ndarray, height: np.ndarray, scale: np.ndarray, n: int) -> list[int]:
+    """At most n of some rows (k, d): the highest, and those furthest from the ones before.
 
     In units of a scale (d,).
     """
     chosen, nearest = list[int](), np.full(len(rows), np.inf)
-    while len(chosen) < min(N_STARTS, len(rows)):
+    while len(chosen) < min(n, len(rows)):
         chosen.append(int(np.argmax(nearest if chosen else height)))
         apart = np.linalg.norm((rows - rows[chosen[-1]]) / scale, axis=1)
         nearest = np.minimum(nearest, apart)

@@ -192,7 +192,7 @@ class Block(MovesOfRows):
         usual = self._together(self.n_rows) if is_padded else 0
         n_computed = max(n_rows, usual)
         if rng is None:
-            of_moves = self._kept_at_rest(n_computed)
+            of_moves = self._kept_at_rest(self._together(n_computed))
         else:
             source = generator_of_noise(compiled.backend, rng)
             n_drawn = n_rows if source is rng else n_computed
