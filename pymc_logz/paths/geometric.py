@@ -273,9 +273,9 @@ class AnnealingPath:
 
     def rows_within_caches(self, n_rows: int, most: int = 2**27) -> int:
         """How many of these rows are best computed together: fewer where there is much data."""
-        # with more at a time arrays leave the processor's caches, or pass the 32 MB that glibc keeps
-        # between calls (of what is counted an eighth is there at once), and a row of 10,000 to a
-        # million data takes 2 to 4 times as long; counting costs a tenth of a second
+        # with more at a time arrays leave the processor's caches, or are more than the 32 MB that
+        # glibc keeps between calls (an eighth of what is counted is there at once), and a row of
+        # 10,000 to a million data takes 2 to 4 times as long; counting takes a tenth of a second
         n_bytes = self.bytes_of_data + sum(value.nbytes for value in self.values)
         if 32 * n_rows * n_bytes < most:
             return n_rows

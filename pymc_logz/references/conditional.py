@@ -123,7 +123,7 @@ class ConditionalNormal(FewFirst[Conditionals]):
         parts, start = self.on(target), self.known.nearest(outer)
         found = parts.modes(outer, start, self.scale)
         # any density will do that the others determine
-        lost = ~np.isfinite(found.log_marginal) | ~parts.matrices.are_positive(found.precision)
+        lost = ~np.isfinite(found.log_marginal)
         mode = np.where(lost[:, None], start, found.inner)
         usual = parts.matrices.of_diagonal(self.scale**-2.0)
         precision = np.where(lost[:, None, None], usual, found.precision)
@@ -288,7 +288,7 @@ def _changes(parts: Conditionals, some: np.ndarray, scale: np.ndarray) -> np.nda
     (k, d). None where there is no mode.
     """
     found = parts.modes(some[:, parts.outer], some[:, parts.inner], scale)
-    good = np.isfinite(found.log_marginal) & parts.matrices.are_positive(found.precision)
+    good = np.isfinite(found.log_marginal)
     if not good.any():
         return None
     n, each = len(scale), np.arange(len(scale))

@@ -20,7 +20,10 @@ class Modes(NamedTuple):
     precision: np.ndarray
     """Minus the second derivatives there, as the `matrices` of the conditionals are stored."""
     log_marginal: np.ndarray
-    """Log density of the given entries by Laplace's method, shape (K,); -inf without a mode."""
+    """Log density of the given entries by Laplace's method, shape (K,).
+
+    It is -inf without a mode, or where rounding leaves its precision no Cholesky factor.
+    """
     sides: np.ndarray
     """Widths below and above the mode, by whitened entry, in units of the curvature's, (K, n, 2).
 
@@ -159,7 +162,7 @@ class Conditionals(InnerAndOuter):
             precision[np.flatnonzero(found)[good]] = curved[good]
         log_det = matrices.factors(precision).log_det()
         log_marginal = value - 0.5 * log_det + 0.5 * n * np.log(2 * np.pi)
-        found &= np.isfinite(log_marginal)
+        found &= np.isfinite(log_marginal) & matrices.are_positive(precision)
         sides = np.ones((k, n, 2))
         if self.skewed and found.any():
             sides[found] = self._sides(outer[found], inner[found], precision[found])

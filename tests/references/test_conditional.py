@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from pymc_logz.references.conditional import (
     without_factors,
 )
 from pymc_logz.references.conditional_modes import Conditionals
-from pymc_logz.references.matrices import WholeFactors
+from pymc_logz.references.matrices import Whole, WholeFactors
 from pymc_logz.runners.block import Block
 
 GROUPS, EACH = 4, 3
@@ -202,6 +203,25 @@ def test_a_singular_matrix_among_others_is_solved_by_nan() -> None:
     solved = WholeFactors(matrices).solved(np.ones((2, 2)))
     np.testing.assert_array_equal(solved[0], [0.5, 0.25])
     assert np.isnan(solved[1]).all()
+
+
+@pytest.mark.parametrize("skewed", [False, True])
+def test_a_mode_has_a_precision_to_draw_by(skewed: bool) -> None:
+    """Catches a run that ends because rounding makes a precision singular."""
+    rng, whole, n_found = make_rng("rounding"), Whole(2), 0
+    for width in rng.uniform(1, 3, size=50):
+
+        def along_one_line(rows: np.ndarray, width: float = width) -> tuple[np.ndarray, np.ndarray]:
+            apart = rows[:, 0] - width * rows[:, 1]
+            return -0.5 * apart**2, -apart[:, None] * [1.0, -width]
+
+        block = SimpleNamespace(target_and_gradient=along_one_line)
+        parts = Conditionals(block, np.arange(2), np.arange(0), whole, skewed)
+        modes = parts.modes(np.empty((8, 0)), rng.normal(size=(8, 2)), np.ones(2))
+        found = np.isfinite(modes.log_marginal)
+        assert whole.are_positive(modes.precision[found]).all()
+        n_found += found.sum()
+    assert n_found > 50
 
 
 def test_the_slope_alone_is_a_factor_far_from_the_mode_too() -> None:
