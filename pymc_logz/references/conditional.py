@@ -127,8 +127,7 @@ class ConditionalNormal(FewFirst[Conditionals]):
         mode = np.where(lost[:, None], start, found.inner)
         usual = parts.matrices.of_diagonal(self.scale**-2.0)
         precision = np.where(lost[:, None, None], usual, found.precision)
-        sides = np.where(lost[:, None, None], 1.0, found.sides)
-        return mode, parts.matrices.factors(precision / INNER_INFLATION), sides
+        return mode, parts.matrices.factors(precision / INNER_INFLATION), found.sides
 
 
 def inner_df(d: int) -> float:

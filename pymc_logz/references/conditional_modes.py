@@ -20,10 +20,7 @@ class Modes(NamedTuple):
     precision: np.ndarray
     """Minus the second derivatives there, as the `matrices` of the conditionals are stored."""
     log_marginal: np.ndarray
-    """Log density of the given entries by Laplace's method, shape (K,).
-
-    It is -inf without a mode, or where rounding leaves its precision no Cholesky factor.
-    """
+    """Log density of the given entries by Laplace's method, shape (K,); -inf without a mode."""
     sides: np.ndarray
     """Widths below and above the mode, by whitened entry, in units of the curvature's, (K, n, 2).
 

@@ -42,15 +42,15 @@ def modes_of(
 
     They climbed to these heights (n,); ``scale`` are standard deviations of the target as far as
     they are known, shape (d,). A few are followed to their modes, then twice as many of those that
-    are left, until there are ``most`` modes or more.
+    are left as have been, until there are ``most`` modes or more.
     """
-    found, n_few, ahead = list[Mode](), N_STARTS, np.ones(len(rows), dtype=bool)
+    found, ahead = list[Mode](), np.ones(len(rows), dtype=bool)
 
     def followed_from(left: np.ndarray) -> tuple[list[Mode], np.ndarray]:
-        """New modes that a few of these rows lead to, and the rows that are left."""
-        nonlocal n_few
-        chosen, n = left[furthest(rows[left], height[left], scale, n_few)], len(found)
-        n_few, ahead[chosen] = min(2 * n_few, most), False
+        """New modes that some of these rows lead to, and the rows that are left."""
+        n, n_more = len(found), np.clip(2 * np.sum(~ahead), N_STARTS, most)
+        chosen = left[furthest(rows[left], height[left], scale, n_more)]
+        ahead[chosen] = False
         for mode in followed(block, rows[chosen], scale):
             if not any(_same(mode, one) for one in found):
                 found.append(mode)
@@ -84,10 +84,7 @@ def _explained(modes: list[Mode], block: Block, rows: np.ndarray, height: np.nda
 
 
 def furthest(rows: np.ndarray, height: np.ndarray, scale: np.ndarray, n: int) -> list[int]:
-    """At most n of some rows (k, d): the highest, and those furthest from the ones before.
-
-    In units of a scale (d,).
-    """
+    """At most n of rows (k, d): the highest, and those furthest from them, in units of a scale."""
     chosen, nearest = list[int](), np.full(len(rows), np.inf)
     while len(chosen) < min(n, len(rows)):
         chosen.append(int(np.argmax(nearest if chosen else height)))
