@@ -11,7 +11,7 @@ from pymc_logz.errors import PilotError
 from pymc_logz.models.context import n_affordable, n_numbers
 from pymc_logz.models.flat import unconstrain
 from pymc_logz.models.preparation import Prepared
-from pymc_logz.paths.funnels import Funnel, funnel_of_target
+from pymc_logz.paths.funnels import Funnel, funnels_of_target
 from pymc_logz.pilot.exchanges import reflected, reordered, slid
 from pymc_logz.pilot.population import ROWS_TO_CORRELATE, Stages, run_pilot
 from pymc_logz.pilot.settings import RunSettings
@@ -110,9 +110,8 @@ def explore_prior(
 ) -> Look:
     """Rows of the prior that walk to the posterior, from ``within`` its support if that is given.
 
-    Where they are in a funnel they walk again in coordinates that straighten it, unless ``even`` is
-    false: they do not get to its narrow end otherwise. Rows are in all orders of entries that may
-    be exchanged.
+    Where they are in a funnel they walk again in coordinates that straighten it, to get to its
+    narrow end, unless ``even`` is false. Entries that may be exchanged are in all orders.
     """
     prepared, block = target.prepared, target.block
     n_start = n_affordable(prepared.flat, block.n_rows, AT_ONCE)
@@ -136,11 +135,11 @@ def explore_prior(
         # coordinates that make the way longer are not those of the funnel
         most = len(found.stages.betas)
         with suppress(PilotError):
-            whitened = Look(walk(moved, start, rng, settings, max_stages=most), moved, funnel)
+            again = Look(walk(moved, start, rng, settings, max_stages=most), moved, funnel)
             # a funnel that few rows show may not be one
-            if not found.stages.exceeds(*whitened.stages.islands_log_z()):
-                rows = slid(block, funnel, whitened.position, rng, n_moves)
-                found = replace(whitened, stages=replace(whitened.stages, rows=rows))
+            if not found.stages.exceeds(*again.stages.islands_log_z()):
+                rows = slid(block, funnel, funnel.restored(again.position), rng, n_moves)
+                found = replace(again, stages=replace(again.stages, rows=funnel.whitened(rows)))
     columns = prepared.flat.columns_by_name
     rows = reordered(found.walked, columns, found.position, rng)
     rows = reflected(found.walked, columns, rows, rng, n_moves)
@@ -161,15 +160,16 @@ def narrow_end(
     """A funnel that no prior tells, fitted to rows (n, d) of the target, if it is one.
 
     It is one if, after moves along it, three times as many rows as may be missing are narrower than
-    all but that many were before. Rows that have moved tell more of it, so it is fitted again.
+    all but that many were before; the one with most of them is fitted again to rows that moved.
     """
     found, moved, n_moves = None, rows, n_metropolis(target, len(rows))
     for _ in range(n_fits if n_moves else 0):
-        if (funnel := funnel_of_target(moved)) is None:
+        most, before = 3 * TOLERANCE, moved
+        for funnel in funnels_of_target(before):
+            slides = slid(target.block, funnel, before, rng, n_moves)
+            width, width_now = (funnel.log_volume(funnel.whitened(x)) for x in (rows, slides))
+            if (share := float(np.mean(width_now < np.quantile(width, TOLERANCE)))) > most:
+                most, found, moved = share, funnel, slides
+        if moved is before:
             break
-        slides = slid(target.block, funnel, funnel.whitened(moved), rng, n_moves)
-        least = np.quantile(funnel.log_volume(funnel.whitened(rows)), TOLERANCE)
-        if not np.mean(funnel.log_volume(slides) < least) > 3 * TOLERANCE:
-            break
-        found, moved = funnel, funnel.restored(slides)
     return found

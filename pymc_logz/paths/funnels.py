@@ -5,7 +5,7 @@ a shape, and what one misses is the narrow end, which rows do not find again. Ro
 are divided by a spread that is log-linear in its parents have the shape of a cloud.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations_with_replacement
@@ -236,11 +236,10 @@ def fitted_funnel(rows: np.ndarray, prior: np.ndarray) -> Funnel | None:
     return _fitted(rows, in_target, prior, in_prior)
 
 
-def funnel_of_target(rows: np.ndarray) -> Funnel | None:
-    """The funnel that rows of the target are in, or None if there is none.
+def funnels_of_target(rows: np.ndarray) -> Iterator[Funnel]:
+    """Funnels that rows of the target may be in: parents are before their children, or all after.
 
-    It is one that a likelihood makes, as that of uniform data between ends of which both are free;
-    no prior tells it. Parents are before their children, or all of them after.
+    A likelihood makes them, as that of uniform data whose ends are free; no prior tells them.
     """
     for order in (slice(None), slice(None, None, -1)):
         ordered = rows[:, order]
@@ -248,8 +247,7 @@ def funnel_of_target(rows: np.ndarray) -> Funnel | None:
         if found := _fitted(ordered, follows, ordered, np.where(follows > CLEAR, follows, 0.0)):
             centre, lean, slope = (part[order] for part in (found.centre, found.lean, found.slope))
             parents = found.parents[:, order]
-            return replace(found, centre=centre, parents=parents, lean=lean, slope=slope)
-    return None
+            yield replace(found, centre=centre, parents=parents, lean=lean, slope=slope)
 
 
 def _fitted(

@@ -6,6 +6,7 @@ exchanging entries changes neither density, rows of a pilot are dealt out over a
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -85,16 +86,20 @@ def reflected(
 def slid(
     block: Block, funnel: Funnel, rows: np.ndarray, rng: np.random.Generator, n_moves: int
 ) -> np.ndarray:
-    """Whitened rows (n, d) after Metropolis moves, each of which changes one parent of a funnel.
+    """Rows (n, d) of a model after Metropolis moves, each along one parent of a linear funnel.
 
-    What follows that parent is scaled about one of the rows that are the narrowest in it: these
-    know the middle better than any fit, and rows stay within the support that they are in while
-    they are wider. Exact as rows are many, since it is these that the middles are chosen from.
-    ``block`` moves rows of the model, and the features of the funnel are its parents.
+    What follows that parent is scaled about one of the rows that are the narrowest in it, or about
+    their mean: these know the middle better than any fit, and rows stay within the support that
+    they are in. Exact as rows are many, since middles are chosen from these.
     """
-    spread, n_narrow = funnel.log_spread(rows), max(1, len(rows) // 16)
+    # a middle that is still on its way is beside the narrow end
+    funnel = replace(funnel, lean=np.where(funnel.slope == 0, funnel.lean, 0.0))
+    whitened = funnel.whitened(rows)
+    spread, n_narrow = funnel.log_spread(whitened), max(1, len(rows) // 16)
     widths = [spread[:, own].sum(axis=1) for own in funnel.slope.T != 0]
-    narrow = np.array([rows[np.argsort(width)[:n_narrow]] for width in widths])
+    away = whitened * np.exp(spread)
+    narrow = np.array([away[np.argsort(width)[:n_narrow]] for width in widths])
+    narrow[:, ::2] = narrow.mean(axis=1, keepdims=True)
 
     def density(position: np.ndarray) -> np.ndarray:
         return block.log_target(funnel.restored(position)) + funnel.log_volume(position)
@@ -104,11 +109,10 @@ def slid(
         which = rng.integers(len(axes), size=len(rows))
         moved = position + rng.standard_normal((len(rows), 1)) * axes[which]
         middle = narrow[which, rng.integers(n_narrow, size=len(rows))]
-        own = funnel.log_spread(middle)
-        apart = np.exp(own - funnel.log_spread(moved)) - np.exp(own - funnel.log_spread(position))
+        apart = np.exp(-funnel.log_spread(moved)) - np.exp(-funnel.log_spread(position))
         return np.asarray(moved + middle * apart)
 
-    return metropolis(density, rows, proposed, rng, n_moves)
+    return funnel.restored(metropolis(density, whitened, proposed, rng, n_moves))
 
 
 def metropolis(
