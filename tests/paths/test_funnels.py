@@ -4,6 +4,7 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from scipy.special import ndtr, ndtri
 from support.checks import make_rng
 
 from pymc_logz.paths.funnels import (
@@ -169,14 +170,30 @@ def test_a_funnel_of_the_likelihood_is_found(after: bool) -> None:
     log_width = rng.gumbel(size=(1024, 1))
     middle = [3.0, -2.0, 5.0] + np.exp(-log_width) * rng.uniform(-1, 1, (1024, 3))
     rows = np.hstack([middle, -log_width] if after else [-log_width, middle])
+    found = next(funnels_of_target(rows))
     parent = 3 if after else 0
-    [found] = [one for one in funnels_of_target(rows) if one.parents.argmax() == parent]
+    assert found.parents.argmax() == parent
     np.testing.assert_allclose(np.delete(found.slope[:, 0], parent), 1.0, atol=0.1)
     whitened = found.whitened(rows)
     assert (
         max(np.abs(spreads_that_follow(part)).max() for part in (whitened, whitened[:, ::-1])) < 0.2
     )
     np.testing.assert_allclose(found.restored(whitened), rows)
+
+
+def test_no_order_hides_the_other() -> None:
+    """Would catch a search that ends with the first, where a value seems to drive the width."""
+    rng, first = make_rng("both orders"), set[bool]()
+    data, sd = np.array([-14.6, -2.6, -1.9, -16.6]), 10.0
+    for _ in range(12):
+        width = np.exp(rng.normal(1.7, 0.6, size=(1024, 1)))
+        low, high = ndtr((data - width) / sd), ndtr((data + width) / sd)
+        middle = sd * ndtri(rng.uniform(low, high))
+        rows = np.hstack([middle, np.log(width)])
+        is_parent = [one.parents[:, -1].any() for one in funnels_of_target(rows)]
+        assert any(is_parent)
+        first.add(is_parent[0])
+    assert False in first
 
 
 def test_clouds_have_no_funnel_of_their_own() -> None:
