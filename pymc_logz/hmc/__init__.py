@@ -7,17 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from pymc_logz.arguments import (
-    check_below_one,
-    check_fraction,
-    check_integer,
-    check_positive,
-    check_probability,
-    settings_among,
-)
+from pymc_logz.arguments import check_below_one, check_integer, check_positive, settings_among
 from pymc_logz.errors import says_if_interrupted, warn
 from pymc_logz.hmc.mixing import largest_rhat, nested_rhat
-from pymc_logz.kernels.base import MAX_STEPS, Move
+from pymc_logz.kernels.base import Move
 from pymc_logz.kernels.hamiltonian import Hamiltonian
 from pymc_logz.kernels.tuning import MAX_STEP_SIZE, MIN_STEP_SIZE
 from pymc_logz.loop.from_prior import posterior_rows
@@ -158,11 +151,7 @@ class HmcSettings:
         check_integer(1, draws=self.draws, tune=self.tune)
         check_integer(2, superchains=self.superchains)
         check_integer(1, chains=self.chains)
-        check_integer(1, MAX_STEPS, n_steps=self.n_steps)
-        check_fraction("of the momentum variance", refreshment=self.refreshment)
-        check_probability(target_accept=self.target_accept)
         check_below_one(jitter=self.jitter)
-        check_positive(one=True, step_size=self.step_size)
         if self.chains % self.superchains:
             near = self.superchains * max(1, self.members)
             raise ValueError(
@@ -296,14 +285,14 @@ def sample_hmc(
     check_positive(scale=scale)
     scale = tuple(map(float, scale)) if isinstance(scale, Sequence | np.ndarray) else scale
     settings = HmcSettings(**settings_among(locals(), HmcSettings))
+    requested = Hamiltonian(n_steps, refreshment, step_size, settings.scale)
+    own = RunSettings(kernel=requested, target_accept=target_accept)
     model = model_from(model, "sample_hmc(model=model)")
     watch, rngs = Stopwatch(), generators_from(random_seed)
     with progress_bar(progressbar):
         with line("Compiling the model"):
             prepared = prepare(model, rngs.checks)
             path = model_path(prepared.flat, prepared.prior)
-            requested = Hamiltonian(n_steps, refreshment, step_size, settings.scale)
-            own = RunSettings(kernel=requested, target_accept=target_accept)
             kernel = own.kernel_for(path.n_dims)
             # more chains together no longer gain, and need more memory; with one move in a call
             # all points on the way are seen

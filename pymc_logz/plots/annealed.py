@@ -3,6 +3,7 @@
 import numpy as np
 import xarray as xr
 from arviz_plots import PlotCollection
+from scipy.stats import binned_statistic
 
 from pymc_logz.estimators import importance_log_z
 from pymc_logz.plots.panels import BLUE, GREY, RED, Panel, color, make_panels
@@ -110,11 +111,9 @@ def _means(place: np.ndarray, line: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     if line.size <= most:
         return place, line
     # parts of equal length on the axis, each with as many stages as fall into it
-    part = np.minimum((most * place).astype(int), most - 1)
-    count = np.bincount(part, minlength=most)
-    filled = count > 0
-    sums = [np.bincount(part, values, most)[filled] for values in (place, line)]
-    return sums[0] / count[filled], sums[1] / count[filled]
+    means = binned_statistic(place, [place, line], bins=most, range=(0, 1)).statistic
+    place, line = means[:, np.isfinite(means[0])]
+    return place, line
 
 
 def _draw_coverage(panel: Panel, log_weight: np.ndarray) -> None:
