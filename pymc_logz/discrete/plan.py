@@ -21,8 +21,6 @@ from pymc_logz.models.prior import PriorDraws
 from pymc_logz.paths.geometric import WIDE, most_values
 
 Pair = tuple[int, int]
-Traced = tuple[tuple[int, ...], tuple[Pair, ...], tuple[Owners, ...]]
-"""Entries that are followed, their pairs, and owners of all elements of all pieces."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +170,7 @@ def sum_plan(
             f"the values of {sorted(_names(whole, endless))} have no end that is known"
         )
     traced = (_traced_entries(found, pieces, largest, most, ends) for largest in (1, 2))
-    plans = [_plan(found, one, ends, tuple(endless)) for one in traced]
+    plans = [_with_points(replace(one, limited=tuple(endless))) for one in traced]
     good = [plan for plan in plans if isinstance(plan, SumPlan)]
     return min(good, key=lambda plan: plan.cost) if good else plans[0]
 
@@ -201,27 +199,24 @@ def with_limits(
 
 def independent_plan(whole: FlatModel, pieces: Sequence[object]) -> SumPlan | NotSummed:
     """A plan of entries of which each piece has one at most, if several; the others are given."""
-    alone, _, owners = _traced_entries(whole, pieces, 1, WIDE)
-    if len(alone) < 2:
+    plan = _traced_entries(whole, pieces, 1, WIDE)
+    if len(plan.alone) < 2:
         return NotSummed("no two of its values are independent given all the rest")
-    return SumPlan(whole, alone, np.zeros((1, 0), dtype=int), owners)
+    return plan
 
 
-def _plan(
-    whole: FlatModel, traced: Traced, ends: tuple[int, ...], limited: tuple[int, ...]
-) -> SumPlan | NotSummed:
-    """The plan where entries that are not traced, nor ends, are summed together."""
-    sites, (alone, pairs, owners) = whole.sites, traced
-    others = [i for i in range(len(sites)) if i not in (*alone, *ends)]
-    n_points = int(np.prod([float(sites[i].n_values or 1) for i in others]))
+def _with_points(plan: SumPlan) -> SumPlan | NotSummed:
+    """The plan where entries that are not summed by themselves, nor ends, are summed together."""
+    sites = [plan.whole.sites[i] for i in plan.others]
+    n_points = int(np.prod([float(site.n_values or 1) for site in sites]))
     if n_points > 4096:
         return NotSummed(
-            f"the values of {_names(whole, others)} depend on each other, and have {n_points:,} "
-            "combinations"
+            f"the values of {_names(plan.whole, plan.others)} depend on each other, and have "
+            f"{n_points:,} combinations"
         )
-    ranges = [range(sites[i].lower or 0, (sites[i].upper or 0) + 1) for i in others]
-    points = np.array(list(product(*ranges)), dtype=int).reshape(n_points, len(others))
-    plan = SumPlan(whole, alone, points, owners, pairs, ends, limited)
+    ranges = [range(site.lower or 0, (site.upper or 0) + 1) for site in sites]
+    points = np.array(list(product(*ranges)), dtype=int).reshape(n_points, len(sites))
+    plan = replace(plan, points=points)
     if plan.cost > 2**18:
         return NotSummed(f"a sum has {plan.cost:,} terms for each point")
     return plan
@@ -237,24 +232,24 @@ def _traced_entries(
     pieces: Sequence[object],
     largest: int,
     most: int,
-    ends: Collection[int] = (),
-) -> Traced:
-    """Entries of which each piece has so many at most, and some piece has one."""
+    ends: tuple[int, ...] = (),
+) -> SumPlan:
+    """A plan, without points, of entries of which each piece has so many at most."""
     sites, start = whole.sites, starting_point(whole.model)
     tracer = Tracer(pieces, {var: start[var.name] for var in whole.model.value_vars})
     entries = numbered(whole)
 
-    def traced(followed: Mapping[object, np.ndarray]) -> Traced | None:
+    def traced(followed: Mapping[object, np.ndarray]) -> SumPlan | None:
         owners = tracer.owners(followed)
-        ends = np.concatenate([one.reshape(-1, 2) for one in owners])
-        both = np.unique(ends[ends[:, 0] < ends[:, 1]], axis=0)
-        if np.any(ends == SEVERAL) or (largest == 1 and both.size):
+        joint = np.concatenate([one.reshape(-1, 2) for one in owners])
+        both = np.unique(joint[joint[:, 0] < joint[:, 1]], axis=0)
+        if np.any(joint == SEVERAL) or (largest == 1 and both.size):
             return None
         alone = tuple(sorted(int(i) for numbers in followed.values() for i in numbers.ravel()))
         pairs = tuple((i, j) for i, j in np.searchsorted(alone, both).tolist())
         if rounds_for(len(alone), pairs) is None:
             return None
-        return alone, pairs, tuple(owners)
+        return SumPlan(whole, alone, np.zeros((1, 0), dtype=int), tuple(owners), pairs, ends)
 
     # arrays first: a few lone numbers can be summed together
     narrow = {
