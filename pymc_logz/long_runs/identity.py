@@ -71,20 +71,15 @@ def identity_of_call(
 
 def _of_settings(settings: RunSettings, compiled: Any) -> dict[str, Any]:
     """What of the settings of a run, and of its moves, bits depend on."""
-    arrays = {
-        name: np.asarray(value) if isinstance(value, list) else value
+    own = {
+        name: np.asarray(value) if isinstance(value, list | tuple) else value
         for name, value in (fields_of(settings) or {}).items()
-        if isinstance(value, list | np.ndarray | xr.DataTree)
+        if name not in ("running", "more")
     }
-    record = {
-        name: value if isinstance(value, bool | int | float | str | None) else str(value)
-        for name, value in settings.record().items()
-        if name != "more"
-    }
-    own = {"kernel": settings.kernel, "compile_kwargs": compiled.compile_kwargs or {}}
+    own |= {"method": settings.method, "compile_kwargs": compiled.compile_kwargs or {}}
     if compiled.most_rows is not None:
         own["particles that max_memory has room for"] = compiled.most_rows
-    return {**record, **arrays, **own}
+    return own
 
 
 def request_of(settings: Any, compiled: Any) -> dict[str, Any]:
@@ -150,6 +145,7 @@ def departing(there: np.ndarray, here: np.ndarray) -> np.ndarray:
 
 def as_text(value: Any) -> Any:
     """An argument as text and numbers that are the same in every process, if it is the same."""
+    value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, bool | int | float | str | None):
         return value
     if isinstance(value, xr.DataTree):
@@ -160,7 +156,7 @@ def as_text(value: Any) -> Any:
         return identity_of_model(value)
     if isinstance(value, Mapping):
         return {str(key): as_text(part) for key, part in value.items()}
-    if isinstance(value, np.ndarray | np.generic):
+    if isinstance(value, np.ndarray | np.generic):  # some numbers are no other type's
         return digest_of(value)
     if (own := fields_of(value)) is not None:
         named = {name: as_text(part) for name, part in own.items()}

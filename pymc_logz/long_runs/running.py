@@ -14,6 +14,7 @@ from pymc_logz.long_runs.identity import (
     DENSITY,
     REQUEST,
     SEED,
+    as_text,
     departing,
     digest_of,
     identity_of_call,
@@ -21,7 +22,7 @@ from pymc_logz.long_runs.identity import (
     points_of,
     request_of,
 )
-from pymc_logz.long_runs.records import encode, fields_of
+from pymc_logz.long_runs.records import fields_of
 from pymc_logz.long_runs.workers import Answer, Part, Task, Workers, check_executor, n_workers
 from pymc_logz.models.context import is_model
 from pymc_logz.runners.arrays import leaves
@@ -149,14 +150,11 @@ def check_same(name: str, one: Outcome, again: Outcome | None) -> None:
         )
 
 
-def _results(outcome: Outcome) -> tuple[str, list[bytes]]:
+def _results(outcome: Outcome) -> Any:
     """All that a chain came to, its parts joined."""
     parts = [np.concatenate(part) for part in zip(*map(leaves, outcome.parts), strict=True)]
-    results = fields_of(outcome.job) or {}
-    for no_result in ("rng", "n_evaluations"):
-        results.pop(no_result, None)
-    tree, arrays = encode([results, parts])
-    return repr(tree), [array.tobytes() for array in arrays]
+    results = {"parts": parts, **(fields_of(outcome.job) or {})}
+    return as_text({k: one for k, one in results.items() if k not in ("rng", "n_evaluations")})
 
 
 class _Drive:
@@ -193,8 +191,7 @@ class _Drive:
                     self._take(name, answer)
             except KeyboardInterrupt:
                 for name, answer in self.workers.finished_answers():
-                    if answer is not None:
-                        self._keep(name, answer)
+                    self._keep(name, answer)
                 ends = [is_done(one.job) for one in self.outcomes.values()]
                 # of a run that is kept nothing is lost by an end before what would come next
                 if not any(ends) or (all(ends) and self.how.keeper is not None):
@@ -205,8 +202,7 @@ class _Drive:
 
     def _take(self, name: str, answer: Answer | None) -> None:
         """What came of one task, if its course was there, and the next one of the same chain."""
-        if answer is not None:
-            self._keep(name, answer)
+        self._keep(name, answer)
         if not is_done(self.outcomes[name].job):
             self._submit(name, takes_course=answer is None)
 
@@ -218,7 +214,9 @@ class _Drive:
         job = self.outcomes[name].job
         self.workers.submit(name, Task(self.course, job, SECONDS, takes_course))
 
-    def _keep(self, name: str, answer: Answer) -> None:
+    def _keep(self, name: str, answer: Answer | None) -> None:
+        if answer is None:
+            return
         one = self.outcomes[name]
         before, (now, part) = one.job, answer
         one.job = now

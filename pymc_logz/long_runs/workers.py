@@ -30,6 +30,7 @@ from pytensor.graph.op import Op
 from pymc_logz.errors import WorkersLostError, logger
 from pymc_logz.graphs.functions import Kept
 from pymc_logz.graphs.threads import Threads, UnansweredError, end_calls, n_processors
+from pymc_logz.long_runs.identity import digest_of
 from pymc_logz.models.cache import kept_for
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.prior import PriorDraws
@@ -235,7 +236,8 @@ def _reduced_moves(moves: MovesOfRows) -> tuple[Any, ...]:
     part = path.made_once(key, lambda: Part(_bare(moves)))
     draws = path.sample_reference if moves.draws_reference else no_draws
     pairs = enumerate(zip(path.values, part.thing.given_path.values, strict=True))
-    return _along, (part, {i: new for i, (new, old) in pairs if not _same(new, old)}, draws)
+    own = {i: new for i, (new, old) in pairs if new is not old and digest_of(new) != digest_of(old)}
+    return _along, (part, own, draws)
 
 
 def _bare(moves: MovesOfRows) -> MovesOfRows:
@@ -252,12 +254,6 @@ def _along(
 ) -> MovesOfRows:
     values = [changed.get(i, value) for i, value in enumerate(moves.given_path.values)]
     return moves.along(values, sample_reference=draws)
-
-
-def _same(one: np.ndarray, two: np.ndarray) -> bool:
-    if one is two:
-        return True
-    return one.shape == two.shape and one.dtype == two.dtype and one.tobytes() == two.tobytes()
 
 
 def _reduced_model(flat: FlatModel) -> tuple[Any, ...]:
