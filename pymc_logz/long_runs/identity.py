@@ -145,7 +145,7 @@ def departing(there: np.ndarray, here: np.ndarray) -> np.ndarray:
 
 def as_text(value: Any) -> Any:
     """An argument as text and numbers that are the same in every process, if it is the same."""
-    value = value.item() if isinstance(value, np.generic) else value
+    value = value.item() if isinstance(value, np.number | np.bool_) else value
     if isinstance(value, bool | int | float | str | None):
         return value
     if isinstance(value, xr.DataTree):

@@ -36,12 +36,11 @@ from pymc_logz.hais.results import (
 )
 from pymc_logz.hais.run import Chains, collect, doubts_of_run, run_chains
 from pymc_logz.hais.settings import HaisSettings
-from pymc_logz.kernels.compose import for_variables
 from pymc_logz.loop.calls import Call, Subject, begun
 from pymc_logz.loop.frozen import Planned, n_followed, refine, walk
 from pymc_logz.loop.planning import block_for, plan_run
 from pymc_logz.models.density import RowDensity
-from pymc_logz.models.flat import FlatModel, model_path
+from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.references.reference import Reference
 from pymc_logz.runners.anneal import Annealed, of_rows
@@ -82,16 +81,15 @@ class Start:
 
     def block(self, call: Call[HaisSettings]) -> Block:
         """Moves along the path, whose start is drawn from rows that do not go on."""
-        rows, log_weight, settings = self.rows(self.apart), self.apart.log_weight, call.settings
+        rows, log_weight = self.rows(self.apart), self.apart.log_weight
 
         def draw(rng: np.random.Generator, n: int) -> np.ndarray:
             return rows[resampled(log_weight, rng, n, shuffled=True)]
 
-        path = replace(model_path(self.flat, self.prepared.prior), sample_reference=draw)
-        kernel = settings.kernel_for(path.n_dims)
-        kernel = for_variables(kernel, self.flat.owners, self.flat.sites).resolved(path.n_dims)
-        block = Block(path, kernel, settings.pilot_rows, call.compile_kwargs)
-        return settings.within_memory(block)
+        onward = replace(self.prepared, flat=self.flat)
+        block = block_for(onward, call.settings, call.compile_kwargs)
+        path = replace(block.given_path, sample_reference=draw)
+        return call.settings.within_memory(block.changed(given_path=path))
 
     def go_on(
         self, planned: Planned, call: Call[HaisSettings]

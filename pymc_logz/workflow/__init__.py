@@ -301,6 +301,4 @@ def _dataset(
         f"present_{name}": array.item() if array.size == 1 else np.ravel(array)
         for name, array in present.items()
     }
-    for name in ("log_bayes_factor", "log_bayes_factor_mcse"):
-        group[name].attrs["units"] = "nats"
     return with_units(group)
