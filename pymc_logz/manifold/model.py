@@ -252,12 +252,15 @@ class ConstrainedModel:
             "does as initvals to pm.sample"
         )
 
+    def dense_jacobian(self, position: np.ndarray) -> np.ndarray:
+        """Jacobian of all constraints by all inputs in units of their scales, shape (m, d)."""
+        return self.scale * np.asarray(self.backend.jacobian(self.scale * position))
+
     def structure_holds(self, position: np.ndarray) -> bool:
         """Whether no entry of the Jacobian is left out at a position."""
         if self.structure is None:
             return True
-        dense = self.scale * np.asarray(self.backend.jacobian(self.scale * position))
-        expected = np.sqrt((dense**2).sum(axis=1))
+        expected = np.sqrt((self.dense_jacobian(position) ** 2).sum(axis=1))
         found = self._algebra.row_norms(np.asarray(self._jacobian(position)))
         return bool(np.allclose(found, expected, rtol=1e-8))
 
