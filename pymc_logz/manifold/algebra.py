@@ -253,12 +253,16 @@ class Structured(Dense):
         own = xp.where(local >= 0, dense[np.arange(len(local))[:, None], local], 0.0)
         return xp.concatenate([dense[:, common], own], axis=1)
 
+    def _lemma(self, jacobian: Any, base: Any, raised: Any = 0.0) -> tuple[Any, Any, Any]:
+        """Of J J_base' = D + C C_base' with D diagonal: D^-1, D^-1 C, 1 + C_base' D^-1 C."""
+        (common, own), (common_base, own_base) = self._parts(jacobian), self._parts(base)
+        inverse = 1.0 / ((own * own_base).sum(axis=1) + raised)
+        scaled = inverse[:, None] * common
+        return inverse, scaled, self.arrays.xp.eye(common.shape[1]) + common_base.T @ scaled
+
     def factorise(self, jacobian: Any, raised: Any = 0.0) -> Linear:
-        """Factors by the matrix inversion lemma: Gram = D + C C' with D diagonal."""
-        xp = self.arrays.xp
-        common, own = self._parts(jacobian)
-        inverse = 1.0 / ((own**2).sum(axis=1) + raised)
-        small = xp.eye(common.shape[1]) + common.T @ (inverse[:, None] * common)
+        """Factors by the matrix inversion lemma."""
+        inverse, _, small = self._lemma(jacobian, jacobian, raised)
         return Linear(jacobian, inverse, self.arrays.cholesky(small))
 
     def multiplied(self, linear: Linear, vector: Any) -> Any:
@@ -284,15 +288,9 @@ class Structured(Dense):
 
     def cross_solve(self, jacobian: Any, base: Any, right: Any) -> Any:
         """Inverse of J J_base' times right side."""
-        xp = self.arrays.xp
-        common, own = self._parts(jacobian)
-        common_base, own_base = self._parts(base)
-        inverse = 1.0 / (own * own_base).sum(axis=1)
-        scaled = common * inverse[:, None]
-        small = xp.eye(common.shape[1]) + common_base.T @ scaled
-        return inverse * right - scaled @ self.arrays.solve(
-            small, common_base.T @ (inverse * right)
-        )
+        inverse, scaled, small = self._lemma(jacobian, base)
+        right = inverse * right
+        return right - scaled @ self.arrays.solve(small, self._parts(base)[0].T @ right)
 
     def half_log_det(self, linear: Linear) -> Any:
         """Half log determinant by the matrix determinant lemma."""
@@ -301,12 +299,8 @@ class Structured(Dense):
 
     def cross_log_det(self, jacobian: Any, base: Any) -> Any:
         """Log of the absolute determinant of J J_base', by the matrix determinant lemma."""
-        xp = self.arrays.xp
-        common, own = self._parts(jacobian)
-        common_base, own_base = self._parts(base)
-        diagonal = (own * own_base).sum(axis=1)
-        small = xp.eye(common.shape[1]) + common_base.T @ (common / diagonal[:, None])
-        return xp.log(xp.abs(diagonal)).sum() + xp.linalg.slogdet(small)[1]
+        xp, (inverse, _, small) = self.arrays.xp, self._lemma(jacobian, base)
+        return xp.linalg.slogdet(small)[1] - xp.log(xp.abs(inverse)).sum()
 
     def weights(self, linear: Linear) -> Any:
         """Derivative of `half_log_det` by the compressed Jacobian."""

@@ -89,8 +89,7 @@ class JaxBackend:
 
         self.symbolic, self.reason, self.jax = symbolic, reason, jax
         self.constraint = _jax_function(symbolic.point, symbolic.residual)
-        density = _jax_function(symbolic.point, symbolic.log_density.reshape((1,)))
-        self.log_density = lambda inputs: density(inputs)[0]
+        self.log_density = _jax_function(symbolic.point, symbolic.log_density)
         self.jacobian = self.compile(self._jacobian(self.constraint, None))
         """From inputs as they are to the dense Jacobian, shape (m, d)."""
 
@@ -231,12 +230,12 @@ class PytensorBackend:
         """Dense form (m, d) of a compressed matrix."""
         if structure is None:
             return compressed
-        dense = np.zeros((self.symbolic.n_outputs, self.symbolic.n_dims))
-        n_common = structure.common.size
-        dense[:, structure.common] = compressed[:, :n_common]
-        rows, places = np.nonzero(structure.local >= 0)
-        dense[rows, structure.local[rows, places]] = compressed[rows, n_common + places]
-        return dense
+        # what stands for no input, -1, has the last column
+        dense = np.zeros((self.symbolic.n_outputs, self.symbolic.n_dims + 1))
+        common, own = np.split(compressed, [structure.common.size], axis=1)
+        dense[:, structure.common] = common
+        np.put_along_axis(dense, structure.local, own, axis=1)
+        return dense[:, :-1]
 
 
 Backend = JaxBackend | PytensorBackend

@@ -1,7 +1,6 @@
 """log Z of a model with exact observations: bridge sampling on the level set of its inputs."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -72,8 +71,8 @@ def manifold_bridge(
             flat, log_rho = constrained.generator.flat, atlas.densities(by_row(position))[1]
             log_turns = flat.log_turns(rows)
             check_stored_density(idata, log_rho.reshape(log_turns.shape), log_turns)
-            estimate, charts, reached, found = bridge_charts(atlas, position, draws, rng, log_mass)
-            estimate = replace(estimate, mcse=float(np.hypot(estimate.mcse, mass_error)))
+            estimate, charts, reached, found = bridge_charts(atlas, position, draws, rng)
+            estimate = estimate.less(log_mass, mass_error)
             report(1)
             if estimate.usable and not found and misses_a_mode(atlas, charts, position, rng):
                 reason = "searches from prior draws lead to mass where no chain has been"
@@ -114,16 +113,12 @@ def on_level_set(constrained: ConstrainedModel, position: np.ndarray) -> np.ndar
 
 
 def bridge_charts(
-    atlas: Atlas,
-    position: np.ndarray,
-    draws: int | None,
-    rng: np.random.Generator,
-    log_mass: float = 0.0,
+    atlas: Atlas, position: np.ndarray, draws: int | None, rng: np.random.Generator
 ) -> tuple[LogZEstimate, list[Chart], float, list[Doubt]]:
     """Log Z from draws (chains, draws, d) on the level set, in units of the inputs' scales.
 
     With it the charts of the proposal, the share of the first halves that they reach, and what
-    speaks against the draws; ``log_mass`` is what transforms leave of the prior.
+    speaks against the draws.
     """
     n_chains, n_draws, n_dims = position.shape
     half = n_draws // 2
@@ -138,7 +133,7 @@ def bridge_charts(
         target_at_proposal,
         q_at_proposal,
         # inputs are in units of their scales
-        log_z_reference=float(np.log(atlas.model.scale).sum()) - log_mass,
+        log_z_reference=float(np.log(atlas.model.scale).sum()),
         method="manifold_bridge",
     )
     if not estimate.usable:

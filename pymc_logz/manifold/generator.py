@@ -1,8 +1,8 @@
 """From a model with exact observations to symbolic functions of its flat unconstrained inputs."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -35,20 +35,16 @@ def without_recurrence(observations: Sequence[Variable]) -> list[Variable]:
     """
     outputs, observed = zip(*(one.owner.inputs for one in observations), strict=True)
     places, result = [_place(output) for output in outputs], list(outputs)
+    observed_at = dict(zip(places, observed, strict=True))
     for i, place in enumerate(places):
         if place is None:
             continue
         node, state = place
-        others = {
-            other[1]: value
-            for other, value in zip(places, observed, strict=True)
-            if other is not None and other[0] is node
-        }
-        if len(others) == node.op.info.n_sit_sot:
-            try:
+        states = [(node, one) for one in range(node.op.info.n_sit_sot)]
+        if observed_at.keys() >= set(states):
+            with suppress(NotImplementedError, ValueError):  # the loop computes the same
+                others = [observed_at[one] for one in states]
                 result[i] = _vectorized_over_steps(node, state, others)
-            except (NotImplementedError, ValueError):
-                continue  # the loop computes the same
     return result
 
 
@@ -68,10 +64,9 @@ def _place(output: Variable) -> tuple[Apply, int] | None:
         only_process_constants=True,
     )
     info = trace.owner.op.info
-    plain = not (info.as_while or info.mit_mot_in_slices or info.mit_sot_in_slices)
-    plain = plain and all(tuple(taps) == (-1,) for taps in info.sit_sot_in_slices)
+    other = info.as_while or info.mit_mot_in_slices or info.mit_sot_in_slices
     states = trace.owner.op.outer_sitsot_outs(trace.owner.outputs)
-    if not plain or trace not in states or index != [slice(1, None)]:
+    if other or trace not in states or index != [slice(1, None)]:
         return None
     return trace.owner, states.index(trace)
 
@@ -84,7 +79,7 @@ def _only_reshapes(node: Apply) -> bool:
     return isinstance(node.op, SpecifyShape)
 
 
-def _vectorized_over_steps(node: Apply, state: int, observed: dict[int, Variable]) -> Variable:
+def _vectorized_over_steps(node: Apply, state: int, observed: list[Variable]) -> Variable:
     op = node.op
     graph = op.fgraph.unfreeze()
     inner, outer = graph.inputs, node.inputs
@@ -142,7 +137,12 @@ def make_generator(model: pm.Model) -> Generator:
     log_prior, log_ratio, *rest = everything
     flat = FlatModel(model, shapes, point, log_prior, log_ratio)
     outputs, observed = rest[: len(outputs)], rest[len(outputs) :]
-    arrays = _values(observed, [observation.name for observation in observations], outputs)
+    arrays = [np.asarray(value) for value in cheaply_compiled([], observed)()]
+    for observation, array, output in zip(observations, arrays, outputs, strict=True):
+        if not np.all(np.isfinite(array)):
+            name = observation.name
+            raise ModelError(f"observed of {name!r} has entries that are not finite numbers")
+        check_shape(str(observation.name), output, array.shape)
     residual = pt.concatenate(
         [(out - value).ravel() for out, value in zip(outputs, arrays, strict=True)]
     )
@@ -165,16 +165,6 @@ def make_generator(model: pm.Model) -> Generator:
     )
     _check(generator)
     return generator
-
-
-def _values(observed: list[Any], names: list[str], outputs: list[Any]) -> list[np.ndarray]:
-    """Numbers that were observed, checked against the shapes of the outputs."""
-    arrays = [np.asarray(value) for value in cheaply_compiled([], observed)()]
-    for name, array, output in zip(names, arrays, outputs, strict=True):
-        if not np.all(np.isfinite(array)):
-            raise ModelError(f"observed of {name!r} has entries that are not finite numbers")
-        check_shape(name, output, array.shape)
-    return arrays
 
 
 def _check(generator: Generator) -> None:

@@ -254,8 +254,7 @@ def generator_form(model: pm.Model, var_names: Sequence[str] | None = None) -> p
 
 def _form_of(rv: Variable, name: str) -> Form:
     for distribution, form in FORMS.items():
-        declared = getattr(distribution, "rv_type", None) or type(distribution.rv_op)
-        if rv.owner is not None and type(rv.owner.op) is declared:
+        if type(rv.owner_op) is distribution.rv_type:
             return form
     known = sorted(distribution.__name__ for distribution in FORMS)
     kind = "a deterministic" if rv.owner is None else type(rv.owner.op).__name__

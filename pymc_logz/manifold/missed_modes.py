@@ -71,8 +71,6 @@ class Atlas:
             return log_density, log_density + algebra.half_log_det(linear)
 
         self.model = model
-        dense = backend.system(model.scale, model.tolerance, None)
-        self._dense_jacobian = backend.compile(dense.jacobian)
         self._linear = backend.compile(linear_at)
         self._lift = compile_rows(backend, lift)
         self._tangents = compile_rows(backend, tangent_to)
@@ -81,7 +79,7 @@ class Atlas:
 
     def place(self, centre: np.ndarray) -> Chart:
         """A chart at a point of the level set, with a standard density for now."""
-        dense = np.asarray(self._dense_jacobian(centre))
+        dense = self.model.dense_jacobian(centre)
         n_outputs, n_dims = dense.shape
         basis = qr(dense.T)[0][:, n_outputs:]
         k = n_dims - n_outputs

@@ -165,7 +165,7 @@ class ConstrainedModel:
 
     def find_point(self, rng: np.random.Generator) -> Found:
         """A point of the level set where a chain may start, by way of the first prior draws."""
-        best, n_finite, deficient = None, 0, False
+        best, n_finite = None, 0
         with np.errstate(all="ignore"):
             blocks = (PriorDraws(self.model)(rng, 128) for _ in range(MAX_STARTS // 128))
             drawn = (start for block in blocks for start in block / self.scale)
@@ -177,23 +177,24 @@ class ConstrainedModel:
                     state = self.state_at(found.position)
                     if np.isfinite(state.log_density) and np.all(np.isfinite(state.gradient)):
                         return found
-                elif found.converged:
-                    deficient = True
                 if best is None or found.distance < best.distance:
                     best = found
-        raise ModelError(self._explanation(best, n_finite, deficient))
+        raise ModelError(self._explanation(best, n_finite))
 
     def search(self, start: np.ndarray) -> Found:
         """Follow damped Gauss-Newton steps of least length from ``start`` (Levenberg-Marquardt)."""
-        found = self._found(start, np.asarray(self._constraint(start)))
+        algebra, found = self._algebra, self._found(start, np.asarray(self._constraint(start)))
         # how far one unit of the inputs moves each constraint where the search begins
-        units = np.maximum(self._algebra.row_norms(found.jacobian), 1e-300)
+        units = np.maximum(algebra.row_norms(found.jacobian), 1e-300)
         # relative to the Gram matrix: below 1e-12 it changes no digit, above 1e8 steps are none
         damping = 1e-3
         for _ in range(200):
             if found.converged or not np.all(np.isfinite(found.jacobian)):
                 break
-            ahead = found.position + self._step(found, damping * units**2)
+            linear = algebra.factorise(found.jacobian, damping * units**2)
+            step = -algebra.transposed(linear, algebra.solved(linear, found.value))
+            # a longer step leaves the region that the prior draw stands for
+            ahead = found.position + step * np.minimum(1.0, 10.0 / np.linalg.norm(step))
             trial = np.asarray(self._constraint(ahead))
             if _size(trial / units) < _size(found.value / units):
                 found = self._found(ahead, trial)
@@ -208,33 +209,22 @@ class ConstrainedModel:
         jacobian = np.asarray(self._jacobian(position))
         rounding = RELATIVE_ROUNDING * np.maximum(np.abs(self.generator.observed), 1e-300)
         tolerance = self.distance * self._algebra.row_norms(jacobian) + rounding
-        residual = np.abs(value) / np.where(tolerance > 0, tolerance, np.inf)
-        # a constraint that no input moves is met or it is not
-        residual = np.where((tolerance > 0) | (value == 0), residual, np.inf)
+        # zero is met whatever the Jacobian is
+        residual = np.where(value == 0, 0.0, np.abs(value) / tolerance)
         residual = np.where(np.isnan(residual), np.inf, residual)
         return Found(position, value, residual, tolerance, jacobian)
 
-    def _step(self, found: Found, raised: np.ndarray) -> np.ndarray:
-        linear = self._algebra.factorise(found.jacobian, raised)
-        step = -self._algebra.transposed(linear, self._algebra.solved(linear, found.value))
-        length = float(np.linalg.norm(step))
-        if not np.isfinite(length):
-            return np.full_like(found.position, np.nan)
-        # a longer step leaves the region that the prior draw stands for
-        return step * min(1.0, 10.0 / max(length, 1e-300))
-
     def has_full_rank(self, found: Found) -> bool:
         """Whether the rows of the Jacobian are independent beyond rounding."""
+        # a row without a norm gives NaN, which is below no bound and above none
         norms = self._algebra.row_norms(found.jacobian)
-        if not (np.all(np.isfinite(norms)) and np.all(norms > 0)):
-            return False
         linear = self._algebra.factorise(found.jacobian / norms[:, None])
         if linear.inverse_diagonal.size:
             return bool(np.all(np.isfinite(linear.factor)) and linear.inverse_diagonal.max() < 1e14)
         # rows have norm one: above the square root of rounding error
         return bool(np.min(np.diag(linear.factor)) > 1e-7)
 
-    def _explanation(self, best: Found | None, n_finite: int, deficient: bool) -> str:
+    def _explanation(self, best: Found | None, n_finite: int) -> str:
         """Why no search has ended at a point where a chain may start."""
         labels = self.generator.labels
         if best is None:
@@ -243,7 +233,7 @@ class ConstrainedModel:
                 "there is nowhere to start from; check the simulator, or narrow the prior so that "
                 "it stays finite"
             )
-        if deficient or best.converged:
+        if best.converged:
             return (
                 "the Jacobian of the exactly observed outputs has not full rank where they are "
                 f"matched: some of {_listed(labels)} are functions of others, or do not move with "
@@ -262,12 +252,15 @@ class ConstrainedModel:
             "does as initvals to pm.sample"
         )
 
+    def dense_jacobian(self, position: np.ndarray) -> np.ndarray:
+        """Jacobian of all constraints by all inputs in units of their scales, shape (m, d)."""
+        return self.scale * np.asarray(self.backend.jacobian(self.scale * position))
+
     def structure_holds(self, position: np.ndarray) -> bool:
         """Whether no entry of the Jacobian is left out at a position."""
         if self.structure is None:
             return True
-        dense = self.scale * np.asarray(self.backend.jacobian(self.scale * position))
-        expected = np.sqrt((dense**2).sum(axis=1))
+        expected = np.sqrt((self.dense_jacobian(position) ** 2).sum(axis=1))
         found = self._algebra.row_norms(np.asarray(self._jacobian(position)))
         return bool(np.allclose(found, expected, rtol=1e-8))
 
