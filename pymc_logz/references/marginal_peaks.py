@@ -14,6 +14,7 @@ from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.references.blend import N_ROWS, N_STARTS, Target
 from pymc_logz.references.conditional_modes import Conditionals, Modes
+from pymc_logz.runners.arrays import joined
 from pymc_logz.runners.climb import climbed
 
 MAX_OTHERS = 6
@@ -125,19 +126,16 @@ def with_all_peaks(start: Start, prepared: Prepared, rng: np.random.Generator) -
     ends, _ = climbed(parts.block.target_and_gradient, start.prior, unit)
     most = int(np.clip(2**12 // parts.matrices.groups.n, *N_ROWS))
     n = n_affordable(prepared.flat, parts.block.n_rows, most)
-    alive = np.isfinite(start.seen.log_marginal)
-    known = Known(
-        np.vstack([start.outer[alive], peak.outer]),
-        np.vstack([start.seen.inner[alive], peak.inner]),
-    )
-    more = prepared.prior(rng, n)[:, parts.outer]
-    begin = np.concatenate([known.nearest(more), ends[:, parts.inner]])
-    more = np.concatenate([more, ends[:, parts.outer]])
-    seen = parts.modes(more, begin, scale[parts.inner])
     sides = np.ones((1, parts.inner.size, 2))
     top = Modes(peak.inner[None], peak.precision[None], np.array([peak.height]), sides)
-    outer = np.concatenate([start.outer, peak.outer[None], more])
-    seen = Modes(*map(np.concatenate, zip(start.seen, top, seen, strict=True)))
+    outer, seen = np.vstack([start.outer, peak.outer]), joined([start.seen, top])
+    alive = np.isfinite(seen.log_marginal)
+    more = prepared.prior(rng, n)[:, parts.outer]
+    begin = Known(outer[alive], seen.inner[alive]).nearest(more)
+    begin = np.concatenate([begin, ends[:, parts.inner]])
+    more = np.concatenate([more, ends[:, parts.outer]])
+    seen = joined([seen, parts.modes(more, begin, scale[parts.inner])])
+    outer = np.concatenate([outer, more])
     peaks = sorted(peaks_apart(parts, outer, seen), key=lambda one: -one.log_mass)
     return start._replace(outer=outer, seen=seen, peaks=peaks or [peak])
 
