@@ -173,7 +173,9 @@ class Component(Moving):
     funnel: Funnel | None = None
     what: str = "Student-t components"
 
-    def draw(self, target: Target, rng: np.random.Generator, n: int) -> Drawn:
+    def draw(
+        self, target: Target, rng: np.random.Generator, n: int
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Rows (n, d), and their log density."""
         moving = self.density(rng, n)
         return self.restored(moving), self._log_density(moving)
