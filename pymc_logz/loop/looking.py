@@ -128,10 +128,7 @@ def explore_prior(
         funnel = funnel or narrow_end(target, found.position, rng)
     if funnel is not None:
         moved = Reference("prior", "", funnel=funnel).start(block)
-        if within is None:
-            start = moved.path.sample_reference(rng, n_start)
-        else:
-            start = funnel.whitened(start)
+        start = funnel.whitened(prepared.prior(rng, n_start) if within is None else start)
         # coordinates that make the way longer are not those of the funnel
         most = len(found.stages.betas)
         with suppress(PilotError):

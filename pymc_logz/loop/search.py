@@ -120,10 +120,10 @@ class Search:
         def with_first(n: int) -> np.ndarray:
             return self.shares(is_prior | np.isin(np.arange(k), order[:n]))
 
-        def is_enough(n: int) -> bool:
-            return self.effective_fraction(with_first(n)) >= enough
+        def even_with(n: int) -> float:
+            return self.effective_fraction(with_first(n))
 
-        return with_first(1 + bisect_left(range(1, k), True, key=is_enough))
+        return with_first(1 + bisect_left(range(1, k), enough, key=even_with))
 
     def _best(self, start: np.ndarray, n_steps: int = 60, large: float = 600.0) -> np.ndarray:
         """Shares of the least second moment, from a start that is zero for parts not to be used.
@@ -274,10 +274,8 @@ class Search:
         At most so many tops are looked at. Weights above ``heavy`` are too large.
         """
         tops, look = self.tops.chosen(slice(most)), self.look
-        if look is None or not len(tops.position):
-            return []
         rows = tops.position[self.log_weight_at(tops, shares) > np.log(heavy)]
-        if not len(rows):
+        if look is None or not len(rows):
             return []
         rows = look.whitened(rows)
         return self._lacking(look, rows, look.walked.log_target(rows), shares, heavy)
@@ -365,7 +363,7 @@ class Search:
         rows: np.ndarray,
         height: np.ndarray,
         shares: np.ndarray,
-        heavy: float = HEAVY,
+        heavy: float,
         n: int = 64,
     ) -> list[Component]:
         """Components at modes near rows (m, d), as they move, where these parts lack mass.
@@ -377,14 +375,11 @@ class Search:
         parts = [Component(one.component, look.funnel, OF_CLIMBS) for one in modes]
         if not parts:
             return []
-        draws = [part.draw(self.target, self.rng, n)[0] for part in parts]
-        seen = self.target(np.concatenate(draws))
-        own = [
-            part.log_density_of(self.target, *both)
-            for part, *both in zip(parts, draws, np.split(seen.log_prior, len(parts)), strict=True)
-        ]
+        draws = [part.draw(self.target, self.rng, n) for part in parts]
+        position, own = (np.concatenate(each) for each in zip(*draws, strict=True))
+        seen = self.target(position)
         with np.errstate(invalid="ignore", over="ignore"):
-            mass = np.exp(seen.log_target - np.concatenate(own) - self.log_z)
+            mass = np.exp(seen.log_target - own - self.log_z)
         mass[~(self.log_weight_at(seen, shares) > np.log(heavy))] = 0.0
         lacks = mass.reshape(-1, n).mean(axis=1)
         if lacks.sum() <= NEGLIGIBLE:

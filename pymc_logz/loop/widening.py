@@ -189,30 +189,27 @@ def components_of(search: Search) -> Reference:
     most = LEAST**2 if any(part.what == OF_CLIMBS for part in search.parts) else LEAST
     is_prior = np.array([isinstance(part, Prior) for part in search.parts])
     # a nested approximation is a part of several, and has been tried
-    single = [
-        part if isinstance(part, Component) and isinstance(part.density, Elliptical) else None
-        for part in search.parts
-    ]
-    funnels = {id(one.funnel): one.funnel for one in single if one}
-    for funnel in funnels.values():
-        own = [one is not None and one.funnel is funnel for one in single]
-        shares = search.shares(is_prior | np.array(own))
+    single = {
+        k: part
+        for k, part in enumerate(search.parts)
+        if isinstance(part, Component) and isinstance(part.density, Elliptical)
+    }
+    for funnel in {id(part.funnel): part.funnel for part in single.values()}.values():
+        own = {k: part for k, part in single.items() if part.funnel is funnel}
+        shares = search.shares(is_prior | np.isin(np.arange(is_prior.size), [*own]))
         even = search.effective_fraction(shares)
         best = replace(best, funnel=best.funnel or funnel)
-        if even <= most:
-            continue
-        most = even
-        chosen = shares * np.array(own)
-        best = learned(search, chosen, funnel, even)
+        if even > most:
+            most, best = even, learned(search, [*own.values()], shares[[*own]], even)
     return best
 
 
-def learned(search: Search, shares: np.ndarray, funnel: Funnel | None, even: float) -> Reference:
-    """Components of a search, in these shares, as a reference."""
-    pairs = zip(search.parts, shares, strict=True)
-    parts = [part for part, share in pairs if isinstance(part, Component) and share]
+def learned(
+    search: Search, parts: Sequence[Component], shares: np.ndarray, even: float
+) -> Reference:
+    """Components in the same coordinates, in these shares, as a reference."""
     components = tuple(part.density for part in parts if isinstance(part.density, Elliptical))
-    fit = Clusters(components, shares[shares > 0])
+    fit, funnel = Clusters(components, shares), parts[0].funnel
     taken = "laplace" if all(part.what == OF_MODE for part in parts) else "learned"
     shape = " in the coordinates of a funnel" if funnel else ""
     reason = (

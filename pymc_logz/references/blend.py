@@ -43,30 +43,20 @@ class Evaluated(NamedTuple):
 
     def chosen(self, which: np.ndarray | slice) -> "Evaluated":
         """Some of them."""
-        return Evaluated(
-            self.position[which],
-            self.log_prior[which],
-            self.log_target[which],
-            self.log_parts[:, which],
-            self.n_nan,
-        )
+        of_rows = (part[which] for part in self[:3])
+        return Evaluated._make([*of_rows, self.log_parts[:, which], self.n_nan])
 
     def by(self, parts: "Sequence[Part]", target: "Target") -> "Evaluated":
         """The same with densities by more parts."""
-        if not len(self.position):
-            return self._replace(log_parts=np.empty((len(self.log_parts) + len(parts), 0)))
         found = [one.log_density_of(target, self.position, self.log_prior) for one in parts]
         known = np.where(np.isnan(found), -np.inf, found)
         return self._replace(log_parts=np.concatenate([self.log_parts, known]))
 
     def joined(self, other: "Evaluated") -> "Evaluated":
         """These rows, and then others."""
-        return Evaluated(
-            np.concatenate([self.position, other.position]),
-            np.concatenate([self.log_prior, other.log_prior]),
-            np.concatenate([self.log_target, other.log_target]),
-            np.concatenate([self.log_parts, other.log_parts], axis=1),
-        )
+        of_rows = map(np.concatenate, zip(self[:3], other[:3], strict=True))
+        log_parts = np.concatenate([self.log_parts, other.log_parts], axis=1)
+        return Evaluated._make([*of_rows, log_parts, self.n_nan + other.n_nan])
 
 
 class Moving:
@@ -183,7 +173,9 @@ class Component(Moving):
     funnel: Funnel | None = None
     what: str = "Student-t components"
 
-    def draw(self, target: Target, rng: np.random.Generator, n: int) -> Drawn:
+    def draw(
+        self, target: Target, rng: np.random.Generator, n: int
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Rows (n, d), and their log density."""
         moving = self.density(rng, n)
         return self.restored(moving), self._log_density(moving)

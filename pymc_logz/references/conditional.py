@@ -7,11 +7,10 @@ that go to zero too, where rows that move hardly get. So the others are explored
 dimensions.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import product
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
@@ -56,6 +55,61 @@ class FewFirst[P: InnerAndOuter]:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parts", replace(self.parts, block=None))
+
+    @classmethod
+    def explored(
+        cls,
+        parts: P,
+        outer: np.ndarray,
+        inner: np.ndarray,
+        prior: np.ndarray,
+        rng: np.random.Generator,
+        n: int,
+        peaks: Sequence[Peak] = (),
+    ) -> Self | None:
+        """From a fit to draws of the few entries, by adaptive importance sampling.
+
+        Rounds of n settings start from entries of rows that are known, ``outer`` (N, m) and
+        ``inner`` (N, d - m), from draws of the prior (k, m), and from peaks. There are three or
+        more, until all together are enough for each component of a fit. None where they are too
+        little even for one.
+        """
+        enough, scale = PER_ENTRY * outer.shape[1], spread_of(inner)
+        if peaks:
+            scale = max(peaks, key=lambda one: one.log_mass).scale
+        known = Known(
+            np.vstack([outer, *(one.outer for one in peaks)]),
+            np.vstack([inner, *(one.inner for one in peaks)]),
+        )
+        first = fitted_clusters(outer, len(outer), rng)
+        others = [fitted_to_few(prior[np.all(np.isfinite(prior), axis=1)], 5.0)]
+        others += [one.density for one in peaks]
+        fits = [
+            Clusters(
+                (*(one.wider(4.0) for one in first.components), *others),
+                np.append(0.6 * first.shares, np.full(len(others), 0.4 / len(others))),
+            )
+        ]
+        places, log_marginal, modes = np.empty((0, outer.shape[1])), np.empty(0), inner[:0]
+        for _ in range(6):
+            new, made = fits[-1](rng, n), None
+            found = parts.modes(new, known.nearest(new), scale)
+            places, modes = np.concatenate([places, new]), np.concatenate([modes, found.inner])
+            log_marginal = np.concatenate([log_marginal, found.log_marginal])
+            log_q = logsumexp([fit.log_density_of(places) for fit in fits], axis=0)
+            log_q -= np.log(len(fits))
+            log_weight, alive = log_marginal - log_q, np.isfinite(log_marginal)
+            if not alive.any():
+                return None
+            known, ess = Known(places[alive], modes[alive]), float(weight_ess(log_weight))
+            if len(places) >= 3 * n and ess > enough:
+                fit = fitted_clusters(places[resampled(log_weight, rng, len(places))], ess, rng)
+                made = cls(parts, with_tails(fit), known, scale)
+                if ess > enough * len(fit.shares):
+                    break
+            chosen = places[resampled(log_weight, rng, len(places))]
+            fits.append(with_tails(fitted_clusters(chosen, max(ess, 2.0), rng)))
+        return made
 
     def on(self, target: Target) -> P:
         """The parts, on the path of a target."""
@@ -179,69 +233,12 @@ def conditional_normal(
     starts, known = np.concatenate([outer[:16], prior]), Known(outer, inner)
     seen = parts.modes(starts, known.nearest(starts), spread_of(inner))
     peaks = peaks_apart(parts, starts, seen)
-    highest = max(peaks, key=lambda one: one.log_mass, default=None)
-    scale = None if highest is None else parts.scale_of(highest.precision)
-    make = partial(ConditionalNormal, parts)
-    return explored_enough(parts, make, outer, inner, prior, rng, len(prior), peaks, scale)
+    return ConditionalNormal.explored(parts, outer, inner, prior, rng, len(prior), peaks)
 
 
 def n_places(n_outer: int, flat: FlatModel, n_gradients: int, each: int = 128) -> int:
     """Settings of so many others to look at, each of which takes a multiple of these gradients."""
     return n_affordable(flat, each // 2, min(each * max(n_outer, 1), N_ROWS[0]), n_gradients)
-
-
-def explored_enough[Made](
-    parts: InnerAndOuter,
-    make: Callable[[Clusters, Known, np.ndarray], Made],
-    outer: np.ndarray,
-    inner: np.ndarray,
-    prior: np.ndarray,
-    rng: np.random.Generator,
-    n: int,
-    peaks: Sequence[Peak] = (),
-    scale: np.ndarray | None = None,
-) -> Made | None:
-    """What is made of a fit to draws of the outer entries, by adaptive importance sampling.
-
-    Rounds of n settings start from entries of rows that are known, ``outer`` (N, m) and ``inner``
-    (N, d - m), from draws of the prior (k, m), and from peaks. There are three or more, until all
-    together are enough for each component of a fit. None where they are too little even for one.
-    """
-    enough, known = PER_ENTRY * outer.shape[1], Known(outer, inner)
-    scale = spread_of(inner) if scale is None else scale
-    first = fitted_clusters(outer, len(outer), rng)
-    others = [fitted_to_few(prior[np.all(np.isfinite(prior), axis=1)], 5.0)]
-    if peaks:
-        others += [one.density for one in peaks]
-        known = Known(
-            np.vstack([outer, *(one.outer for one in peaks)]),
-            np.vstack([inner, *(one.inner for one in peaks)]),
-        )
-    fits = [
-        Clusters(
-            (*(one.wider(4.0) for one in first.components), *others),
-            np.append(0.6 * first.shares, np.full(len(others), 0.4 / len(others))),
-        )
-    ]
-    places, log_marginal, modes = np.empty((0, outer.shape[1])), np.empty(0), inner[:0]
-    for _ in range(6):
-        new, made = fits[-1](rng, n), None
-        found = parts.modes(new, known.nearest(new), scale)
-        places, modes = np.concatenate([places, new]), np.concatenate([modes, found.inner])
-        log_marginal = np.concatenate([log_marginal, found.log_marginal])
-        log_q = logsumexp([fit.log_density_of(places) for fit in fits], axis=0) - np.log(len(fits))
-        log_weight, alive = log_marginal - log_q, np.isfinite(log_marginal)
-        if not alive.any():
-            return None
-        known, ess = Known(places[alive], modes[alive]), float(weight_ess(log_weight))
-        if len(places) >= 3 * n and ess > enough:
-            fit = fitted_clusters(places[resampled(log_weight, rng, len(places))], ess, rng)
-            made = make(with_tails(fit), known, scale)
-            if ess > enough * len(fit.shares):
-                break
-        chosen = places[resampled(log_weight, rng, len(places))]
-        fits.append(with_tails(fitted_clusters(chosen, max(ess, 2.0), rng)))
-    return made
 
 
 def without_factors(

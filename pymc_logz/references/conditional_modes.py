@@ -127,8 +127,6 @@ class Conditionals(InnerAndOuter):
             curved[whole] = matrices.positive(curved[whole])
             alive = np.isfinite(curved).all(axis=(1, 2))
             moving, curved = moving[alive], curved[alive]
-            if not moving.size:
-                break
             precision[moving] = curved
             scales[moving] = 1 / np.sqrt(matrices.diagonal(curved))
             factors = matrices.factors(curved)

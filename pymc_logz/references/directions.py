@@ -77,14 +77,9 @@ def independent_directions(
     scale = population_scale(rows, np.full(len(rows), 1 / len(rows)), np.ones(d))
     rows = np.unique(rows, axis=0)  # copies of one row say nothing new
     chosen = rows[rng.permutation(len(rows))[:N_STARTS]]
-    modes = followed(block, chosen, scale)
-    try:
-        factor = np.linalg.cholesky(modes[0].precision) if modes else None
-    except np.linalg.LinAlgError:
-        factor = None
-    if factor is None:
+    if not (modes := followed(block, chosen, scale)):
         return None
-    mode = modes[0].component.centre
+    factor, mode = np.linalg.cholesky(modes[0].precision), modes[0].component.centre
     parts = _curvature(block, np.concatenate([mode[None], chosen]), factor)
     good = np.isfinite(parts).all(axis=(1, 2))
     if not good[0] or good.sum() < 2:

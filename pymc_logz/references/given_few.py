@@ -7,14 +7,13 @@ noise that vanishes makes it.
 """
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp, ndtr
 
 from pymc_logz.references.blend import N_ROWS, N_STARTS, Drawn, Target
-from pymc_logz.references.conditional import MAX_OUTER, FewFirst, explored_enough, n_places
+from pymc_logz.references.conditional import MAX_OUTER, FewFirst, n_places
 from pymc_logz.references.conditional_modes import InnerAndOuter
 from pymc_logz.references.marginal_peaks import Known, spread_of
 from pymc_logz.references.modes import MAX_DIMS, has_dense_curvature
@@ -306,11 +305,9 @@ def independent_given_few(
     parts = Independent(block, inner, outer, np.empty((0, len(inner))))
     parts = with_enough_places(parts, both, some, scale[inner], N_STARTS)
     n = n_places(len(outer), prepared.flat, len(FIRST) + 2 * len(parts.quantiles))
-    make = partial(GivenFew, parts)
     if not len(outer):
-        return make(None, Known(outer[None], np.median(rows, axis=0)[None]), scale)
-    of_rows = rows[:, outer], rows[:, inner], prior[:, outer]
-    return explored_enough(parts, make, *of_rows, rng, n)
+        return GivenFew(parts, None, Known(outer[None], np.median(rows, axis=0)[None]), scale)
+    return GivenFew.explored(parts, rows[:, outer], rows[:, inner], prior[:, outer], rng, n)
 
 
 def with_enough_places(

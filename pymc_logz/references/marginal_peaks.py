@@ -14,6 +14,7 @@ from pymc_logz.models.preparation import Prepared
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.references.blend import N_ROWS, N_STARTS, Target
 from pymc_logz.references.conditional_modes import Conditionals, Modes
+from pymc_logz.runners.arrays import joined
 from pymc_logz.runners.climb import climbed
 
 MAX_OTHERS = 6
@@ -60,6 +61,7 @@ class Peak(NamedTuple):
     """Its columns are axes, one standard deviation long; lower triangular, shape (m, m)."""
     inner: np.ndarray  # The mode of the others given those, shape (n,).
     precision: np.ndarray  # Minus the second derivatives there, one of `matrices`.
+    scale: np.ndarray  # Standard deviations of the others, each given all the rest, shape (n,).
     height: float  # The log density there.
 
     @property
@@ -101,10 +103,9 @@ def highest_marginal(target: Target, rng: np.random.Generator, n_prior: int = 12
         return None
     centre, axes = peak.outer[None], peak.factor.T
     around = np.concatenate([centre, centre + axes, centre - axes])
-    scale = parts.scale_of(peak.precision)
-    parts = parts.with_sides(around, np.tile(peak.inner, (len(around), 1)), scale)
+    parts = parts.with_sides(around, np.tile(peak.inner, (len(around), 1)), peak.scale)
     if parts.skewed:
-        seen = parts.modes(outer, seen.inner, scale)
+        seen = parts.modes(outer, seen.inner, peak.scale)
         peak = highest_peak(parts, outer, seen)
     return None if peak is None else Start(parts, prior, outer, seen, [peak])
 
@@ -118,26 +119,21 @@ def with_all_peaks(start: Start, prepared: Prepared, rng: np.random.Generator) -
     parts, peak = start.parts, start.peaks[0]
     if not parts.outer.size:
         return start
-    scale = np.empty(prepared.n_dims)
-    scale[parts.outer] = np.linalg.norm(peak.factor, axis=1)
-    scale[parts.inner] = parts.scale_of(peak.precision)
+    scale = parts.rows(np.linalg.norm(peak.factor, axis=1), peak.scale[None])[0]
     unit = np.maximum(start.prior.std(axis=0), scale)
     ends, _ = climbed(parts.block.target_and_gradient, start.prior, unit)
     most = int(np.clip(2**12 // parts.matrices.groups.n, *N_ROWS))
     n = n_affordable(prepared.flat, parts.block.n_rows, most)
-    alive = np.isfinite(start.seen.log_marginal)
-    known = Known(
-        np.vstack([start.outer[alive], peak.outer]),
-        np.vstack([start.seen.inner[alive], peak.inner]),
-    )
-    more = prepared.prior(rng, n)[:, parts.outer]
-    begin = np.concatenate([known.nearest(more), ends[:, parts.inner]])
-    more = np.concatenate([more, ends[:, parts.outer]])
-    seen = parts.modes(more, begin, scale[parts.inner])
     sides = np.ones((1, parts.inner.size, 2))
     top = Modes(peak.inner[None], peak.precision[None], np.array([peak.height]), sides)
-    outer = np.concatenate([start.outer, peak.outer[None], more])
-    seen = Modes(*map(np.concatenate, zip(start.seen, top, seen, strict=True)))
+    outer, seen = np.vstack([start.outer, peak.outer]), joined([start.seen, top])
+    alive = np.isfinite(seen.log_marginal)
+    more = prepared.prior(rng, n)[:, parts.outer]
+    begin = Known(outer[alive], seen.inner[alive]).nearest(more)
+    begin = np.concatenate([begin, ends[:, parts.inner]])
+    more = np.concatenate([more, ends[:, parts.outer]])
+    seen = joined([seen, parts.modes(more, begin, peak.scale)])
+    outer = np.concatenate([outer, more])
     peaks = sorted(peaks_apart(parts, outer, seen), key=lambda one: -one.log_mass)
     return start._replace(outer=outer, seen=seen, peaks=peaks or [peak])
 
@@ -186,7 +182,8 @@ def highest_peak(
     at = parts.modes(centre[None], inner[None], parts.scale_of(precision))
     if not np.isfinite(at.log_marginal[0]):
         return None
-    return Peak(centre, np.diag(spread), at.inner[0], at.precision[0], float(at.log_marginal[0]))
+    scale, height = parts.scale_of(at.precision[0]), float(at.log_marginal[0])
+    return Peak(centre, np.diag(spread), at.inner[0], at.precision[0], scale, height)
 
 
 def peaks_apart(

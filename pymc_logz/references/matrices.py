@@ -32,8 +32,6 @@ class WholeFactors:
     def solved(self, x: np.ndarray) -> np.ndarray:
         """Solutions (K, n); NaN for a matrix that is singular."""
         try:
-            if len(self.matrix) == 1:
-                return np.asarray(np.linalg.solve(self.matrix[0], x.T).T)
             return np.asarray(np.linalg.solve(self.matrix, x[..., None])[..., 0])
         except np.linalg.LinAlgError:  # scales so far apart that one has a pivot of zero
             whole = (np.linalg.slogdet(self.matrix)[0] > 0)[:, None, None]

@@ -6,8 +6,6 @@ of the others make a map after which the posterior is close to a normal in hundr
 It takes a few thousand gradients, where draws take as many for each hundred that are independent.
 """
 
-from functools import partial
-
 import numpy as np
 from scipy.special import expit, logsumexp
 
@@ -20,7 +18,6 @@ from pymc_logz.references.conditional import (
     MAX_INNER,
     PER_ENTRY,
     ConditionalNormal,
-    explored_enough,
     inner_df,
     n_places,
     with_tails,
@@ -46,16 +43,15 @@ def conditional_at_peak(
     parts, peak = start.parts, start.peaks[0]
     if parts.inner.size > MAX_INNER and not isinstance(parts.matrices, Bands):
         return []
-    m, scale = parts.outer.size, parts.scale_of(peak.precision)
+    m = parts.outer.size
     if not m:
         known = Known(peak.outer[None], peak.inner[None])
-        return [ConditionalNormal(parts, None, known, scale)]
+        return [ConditionalNormal(parts, None, known, peak.scale)]
     noise = rng.standard_normal((n_known, prepared.n_dims))
     outer = peak.outer + noise[:, :m] @ peak.factor.T
     inner = peak.inner + parts.matrices.factors(peak.precision[None]).drawn(noise[:, m:])
     fresh, n = start.prior[:, parts.outer], n_places(m, prepared.flat, parts.matrices.groups.n)
-    make = partial(ConditionalNormal, parts)
-    found = explored_enough(parts, make, outer, inner, fresh, rng, n, start.peaks, scale)
+    found = ConditionalNormal.explored(parts, outer, inner, fresh, rng, n, start.peaks)
     return [] if found is None else [found]
 
 
@@ -75,8 +71,7 @@ def has_one_mode(
     n_near, inner = len(prior) // 2, prior[:, parts.inner]
     outer, end = prior[:, parts.outer], np.tile(peak.inner, (len(prior), 1))
     outer[:n_near] = peak.outer + rng.standard_normal((n_near, parts.outer.size)) @ peak.factor.T
-    scale = parts.scale_of(peak.precision)
-    end[:n_near] = parts.modes(outer[:n_near], end[:n_near], scale).inner
+    end[:n_near] = parts.modes(outer[:n_near], end[:n_near], peak.scale).inner
     way = end - inner
     places = np.union1d(np.linspace(0, 1, 9), 1 - 0.5 ** np.arange(n_halves))
     there = inner[:, None] + places[:, None] * way[:, None]
@@ -149,7 +144,7 @@ def _mass_outside_map(
     n_drawn, rows = n * min(1.0, n_far / max(len(rows), 1)), rows[:n_far]
     start = funnel.restored(_of_outer(parts, rows))[:, parts.inner]
     outer = rows @ peak.factor.T + peak.outer
-    found = parts.modes(outer, start, parts.scale_of(peak.precision))
+    found = parts.modes(outer, start, peak.scale)
     whole = np.isfinite(found.log_marginal)
     if not whole.any():
         return float(len(rows) > 0)
@@ -195,7 +190,7 @@ def _followed(
             [row] = funnel.restored(_of_outer(parts, rows.mean(axis=0)[None]))
             covariance = peak.factor @ np.atleast_2d(np.cov(rows.T)) @ peak.factor.T
             factor = np.linalg.cholesky(covariance)
-            peak = Peak(row[parts.outer], factor, row[parts.inner], peak.precision, peak.height)
+            peak = peak._replace(outer=row[parts.outer], factor=factor, inner=row[parts.inner])
     return found
 
 

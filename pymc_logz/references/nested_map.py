@@ -21,7 +21,7 @@ def fitted_map(
     m, n, inner, outer = len(parts.outer), len(parts.inner), parts.inner, parts.outer
     d, design, features = m + n, _design(m), Features.cubic(m)
     settings, start = peak.outer + design @ peak.factor.T, np.tile(peak.inner, (len(design), 1))
-    found = parts.modes(settings, start, parts.scale_of(peak.precision))
+    found = parts.modes(settings, start, peak.scale)
     good = np.isfinite(found.log_marginal)
     if (len(features.one) + 1) * n**2 > max_numbers:
         return None

@@ -14,7 +14,6 @@ from pymc_logz.models.preparation import Prepared
 from pymc_logz.models.prior import FARTHEST, PriorDraws
 from pymc_logz.paths.elliptical import INFLATION, Clusters, check_enough, fitted_clusters
 from pymc_logz.paths.funnels import Funnel, fitted_funnel
-from pymc_logz.paths.geometric import DrawRows
 from pymc_logz.paths.mixture import Mixture, leaving
 from pymc_logz.references.blend import AT_ONCE, Moving
 from pymc_logz.runners.block import Block
@@ -68,11 +67,13 @@ class Reference(Moving):
         if self.mixture is None and self.funnel is None:
             return block
         funnel = self.funnel or Funnel.none(block.path.n_dims)
-        values = leaving(block.path, self.mixture, funnel)
-        draw = whitened_draws(block.path.sample_reference, self.funnel)
-        if self.mixture is not None:
-            draw = partial(self.mixture, sample_prior=draw)
-        return block.along(values, sample_reference=draw)
+        values, sample = leaving(block.path, self.mixture, funnel), block.path.sample_reference
+
+        def draw(rng: np.random.Generator, n: int) -> np.ndarray:
+            return self.whitened(sample(rng, n))
+
+        start = draw if self.mixture is None else partial(self.mixture, sample_prior=draw)
+        return block.along(values, sample_reference=start)
 
     @property
     def is_given(self) -> bool:
@@ -96,11 +97,6 @@ class Reference(Moving):
 
 ASKED_FOR = Reference("prior", "it was asked for")
 OF_INTEGERS = Reference("prior", "a fit has no whole numbers, and some variables are discrete")
-
-
-def whitened_draws(draw: DrawRows, funnel: Funnel | None) -> DrawRows:
-    """Draws that are whitened, if there is a funnel."""
-    return draw if funnel is None else lambda rng, n: funnel.whitened(draw(rng, n))
 
 
 def widened(fit: Clusters) -> Clusters:

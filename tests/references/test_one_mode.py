@@ -114,7 +114,7 @@ def test_the_width_of_a_peak_is_known_wherever_the_climb_begins() -> None:
     parts, peak = start.parts, start.peaks[0]
     for apart in (-2.0, -0.5, 0.0, 0.1, 1.0):
         outer = peak.outer[None] + apart * np.diag(peak.factor)
-        seen = parts.modes(outer, peak.inner[None], parts.scale_of(peak.precision))
+        seen = parts.modes(outer, peak.inner[None], peak.scale)
         found = highest_peak(parts, outer, seen)
         assert found is not None
         np.testing.assert_allclose(found.outer, peak.outer, atol=0.5 * peak.factor.max())
