@@ -19,6 +19,7 @@ from pytensor.graph.utils import MissingInputError
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.shape import Shape
 from pytensor.tensor.type import TensorType
+from pytensor.tensor.type_other import NoneTypeT
 
 from pymc_logz.errors import ImproperPriorError, warn
 from pymc_logz.graphs.functions import function_for, wider
@@ -274,27 +275,36 @@ def _batched(values: Sequence[Any], size: Variable) -> list[Any]:
     }
     if known:
         values = clone_replace(values, known, rebuild_strict=False)
-    outputs = _with_equal_parameters(values)
-    random = rvs_in_graph(outputs)
-    order = general_toposort(outputs, lambda var: var.owner.inputs if var.owner else None)
+    random = rvs_in_graph(values)
+    order = general_toposort(values, lambda var: var.owner.inputs if var.owner else None)
+    # each by itself, as what several depend on is not to be drawn twice
     resized: dict[Variable, Variable] = {}
-    # what is vectorised along with a parameter of one of these is not to be drawn twice
-    loops = AutoRegressiveRV | EulerMaruyamaRV | GARCH11RV
-    follows = any(isinstance(rv.owner.op, loops) for rv in random)
     for rv in order:
         if rv not in random or not isinstance(rv.type, TensorType):
             continue
-        # only the roots are resized: what depends on them is vectorised along
         if not set(resized) & set(ancestors([rv], blockers=list(resized))):
             resized[rv] = change_dist_size(rv, new_size=(size,), expand=True)
-        elif isinstance(rv.owner.op, loops):
+        elif isinstance(rv.owner.op, RandomVariable):
+            resized[rv] = _batched_draw(rv, resized, size)
+        elif isinstance(rv.owner.op, AutoRegressiveRV | EulerMaruyamaRV | GARCH11RV):
             resized[rv] = _batched_loop(rv, resized, size)
-        elif follows:
+        else:
             resized[rv] = vectorize_graph(rv, resized)
-    batched = vectorize_graph(outputs, resized)
-    if any(new.ndim != old.ndim + 1 for new, old in zip(batched, outputs, strict=True)):
+    batched = vectorize_graph(values, resized)
+    if any(new.ndim != old.ndim + 1 for new, old in zip(batched, values, strict=True)):
         raise ValueError("a free variable was not batched")
     return batched
+
+
+def _batched_draw(rv: Any, resized: dict[Variable, Variable], size: Variable) -> Any:
+    """A batch of a distribution of which some parameters are batched, and its size is known."""
+    # PyTensor would count the dimensions that a batch adds by the first parameter alone, and add
+    # none to a size that is a graph, as that of the steps of a random walk
+    op, (rng, own, *parameters) = rv.owner.op, rv.owner.inputs
+    if not isinstance(own.type, NoneTypeT):
+        known = rv.type.shape[: op.batch_ndim(rv.owner)]
+        own = (size, *(own if None in known else known))
+    return op.make_node(rng, own, *vectorize_graph(parameters, resized)).outputs[1]
 
 
 def _batched_loop(rv: Any, resized: dict[Variable, Variable], size: Variable) -> Any:
@@ -309,28 +319,6 @@ def _batched_loop(rv: Any, resized: dict[Variable, Variable], size: Variable) ->
         batched.append(new)
     like = SimpleNamespace(owner=SimpleNamespace(inputs=[*batched, rng]))
     return _change_dist_size(op, like, new_size=(size, *rv.type.shape[:-1]), expand=False)
-
-
-def _with_equal_parameters(outputs: Sequence[Any]) -> list[Any]:
-    """The same graphs, with first parameters as large as all of a distribution, and known sizes."""
-    # PyTensor counts the dimensions that a batch adds by the first parameter alone, so that
-    # Normal(0, sigma, shape=4) would not be batched along with its sigma; and it adds none to a
-    # size that is a graph, as that of the steps of a random walk
-    made: dict[Variable, Variable] = {}
-    for node in toposort(outputs):
-        inputs = [made.get(var, var) for var in node.inputs]
-        if not isinstance(node.op, RandomVariable):
-            new = node.clone_with_new_inputs(inputs)
-        else:
-            rng, size, first, *others = inputs
-            batch = node.outputs[1].type.shape[: node.op.batch_ndim(node)]
-            if size.owner is not None and None not in batch:
-                size = pt.constant(batch, dtype="int64")
-            if not any(node.op.ndims_params) and any(one.owner is not None for one in others):
-                first = first + sum(pt.zeros_like(one) for one in others)
-            new = node.op.make_node(rng, size, first, *others)
-        made.update(zip(node.outputs, new.outputs, strict=True))
-    return [made.get(var, var) for var in outputs]
 
 
 def _first_without_sampler(model: pm.Model) -> str:
