@@ -22,20 +22,21 @@ from scipy.special import log_expit
 from pymc_logz.errors import ModelError
 from pymc_logz.graphs.functions import Kept, cheaply_compiled, wider
 from pymc_logz.graphs.host_calls import calls_host, with_host_calls
-from pymc_logz.models.cache import KeptForModel, kept_for
-from pymc_logz.models.data_inputs import (
-    DataInputs,
-    data_variable,
-    starting_point,
-    symbolic_data,
-    with_data_inputs,
-    with_places,
-)
-from pymc_logz.models.discrete import at_symbolic_row, columns_of, joined, sites_of
+from pymc_logz.models.cache import DataInputs, KeptForModel, kept_for, with_data_inputs
+from pymc_logz.models.discrete import sites_of
 from pymc_logz.models.exact import REMEDY, exact_observations
 from pymc_logz.models.guards import ONE_TURN, check_model, refuse_discrete
 from pymc_logz.models.known_priors import log_constant_of_fields
 from pymc_logz.models.prior import PriorDraws, transformed
+from pymc_logz.models.rows import (
+    at_symbolic_row,
+    columns_of,
+    data_variable,
+    joined,
+    starting_point,
+    symbolic_data,
+    with_places,
+)
 from pymc_logz.paths.geometric import AnnealingPath, DrawRows, Entries, Site
 from pymc_logz.paths.mixture import mixture_path
 
@@ -178,7 +179,7 @@ def _flat_graph(
         log_prior,
         log_ratio,
         data=vector if data else None,
-        sites=sites_of(model, start, kept),
+        sites=sites_of(model, shapes, kept),
         inputs=(*containers.inputs, *given.values()),
     )
     return flat, containers

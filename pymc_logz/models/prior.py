@@ -1,5 +1,6 @@
 """Exact draws of the prior of a model on the unconstrained space."""
 
+import math
 import threading
 from collections.abc import Sequence
 from types import SimpleNamespace
@@ -24,12 +25,12 @@ from pytensor.tensor.type_other import NoneTypeT
 from pymc_logz.errors import ImproperPriorError, warn
 from pymc_logz.graphs.functions import function_for, wider
 from pymc_logz.models.cache import kept_for
-from pymc_logz.models.data_inputs import starting_point
 from pymc_logz.models.known_priors import (
     exact_transforms,
     log_constant_of_fields,
     log_mass_in_order,
 )
+from pymc_logz.models.rows import starting_point
 
 LEAST_FINITE = 1e-3
 """Fraction of the draws below which a transform and its prior hardly meet; and that may round to a
@@ -58,14 +59,14 @@ class PriorDraws:
     ) -> None:
         self.model, self.columns = model, columns
         self._draws = _row_sampler(model)
-        sizes = [value.size for value in starting_point(model).values()]
+        sizes = list(map(math.prod, self._draws.shapes))
         # of each column of a row: which variable it is of, and whether no transform bounds that
         self._owners = np.repeat([rv.name for rv in model.free_RVs], sizes)
         bare = [model.rvs_to_transforms[rv] is None for rv in model.free_RVs]
         self._unbounded = np.repeat(bare, sizes)
         self.n_drawn = self.n_outside = self.n_rounded = 0
         self._log_mass: tuple[float, float] | None = None
-        self._log_mass_in_order = log_mass_in_order(model)
+        self._log_mass_in_order = log_mass_in_order(model, self._draws.shapes)
         self._log_known = self._log_mass_in_order + log_constant_of_fields(model)
         self._has_warned = False
         if needed and self.obstacle is not None:
