@@ -1,6 +1,6 @@
 """Discrete free variables of a model: which values they may have."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from pytensor.tensor.random import basic
 
 from pymc_logz.graphs.functions import function_for
 from pymc_logz.models.cache import KeptForModel, is_data
-from pymc_logz.models.rows import columns_of, is_discrete
+from pymc_logz.models.rows import is_discrete
 from pymc_logz.paths.geometric import Site
 
 SUPPORTS: dict[type, Callable[..., tuple[Any, Any]]] = {
@@ -46,11 +46,11 @@ def discrete_names(model: pm.Model) -> list[str]:
 
 
 def sites_of(
-    model: pm.Model, shapes: Mapping[str, tuple[int, ...]], kept: KeptForModel
+    model: pm.Model, columns: Iterable[np.ndarray], kept: KeptForModel
 ) -> tuple[Site, ...]:
-    """The discrete entries of a row, in order; what is kept learns which data the bounds are of."""
+    """Discrete entries, by the columns of each variable; `kept` learns which data bounds are of."""
     sites: list[Site] = []
-    for rv, own in zip(model.free_RVs, columns_of(shapes).values(), strict=True):
+    for rv, own in zip(model.free_RVs, columns, strict=True):
         if is_discrete(rv):
             length = own.shape[-1] if isinstance(rv.owner.op, TIED) else None
             bounds = zip(own.ravel().tolist(), _bounds(rv, own.shape, kept), strict=True)

@@ -22,7 +22,7 @@ from pytensor.tensor.shape import Shape
 from pytensor.tensor.type import TensorType
 from pytensor.tensor.type_other import NoneTypeT
 
-from pymc_logz.errors import ImproperPriorError, warn
+from pymc_logz.errors import ImproperPriorError, ModelError, warn
 from pymc_logz.graphs.functions import function_for, wider
 from pymc_logz.models.cache import kept_for
 from pymc_logz.models.known_priors import (
@@ -180,8 +180,7 @@ class Sampler:
     """A compiled function that draws, by generators of its outputs' own that can be seeded."""
 
     def __init__(self, inputs: Sequence[Variable], outputs: Sequence[Any]) -> None:
-        tensors = wider([pt.as_tensor(out, allow_xtensor_conversion=True) for out in outputs])
-        outputs = replace_rng_nodes(tensors)
+        outputs = replace_rng_nodes(wider(outputs))
         updates = collect_default_updates(inputs=inputs, outputs=outputs)
         self.function = function_for(
             inputs, outputs, updates=updates, mode="FAST_COMPILE", on_unused_input="ignore"
@@ -256,14 +255,34 @@ def transformed(model: pm.Model) -> list[Any]:
 
 def prior_values(model: pm.Model, *others: Any) -> list[Any]:
     """One draw of each free variable in the unconstrained space, and of others that go with it."""
-    values = make_initial_point_expression(
+    return make_initial_point_expression(
         free_rvs=[*model.free_RVs, *others],
         rvs_to_transforms=exact_transforms(model),
         initval_strategies={},
         default_strategy="prior",
         return_transformed=True,
     )
-    return replace_rng_nodes([pt.as_tensor(v, allow_xtensor_conversion=True) for v in values])
+
+
+def simulate(model: pm.Model, rng: np.random.Generator) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """One draw of the prior, as an unconstrained row (1, d), and data simulated from it."""
+    if model.potentials:
+        names = [potential.name for potential in model.potentials]
+        raise ModelError(f"data cannot be simulated from a model with potentials ({names})")
+    observed = [rv.name for rv in model.observed_RVs]
+    sampler = kept_for(model).get(
+        "simulation", lambda: Sampler([], prior_values(model, *model.observed_RVs))
+    )
+    n_tries = 1000
+    for _ in range(n_tries):
+        with sampler.lock:
+            sampler.seed(rng)
+            values = sampler()
+        n_free = len(model.free_RVs)
+        row = np.concatenate([np.ravel(value) for value in values[:n_free]], dtype=float)[None]
+        if np.all(np.isfinite(row)):
+            return row, dict(zip(observed, values[n_free:], strict=True))
+    raise ModelError(f"none of {n_tries} prior draws fits the transforms of this model")
 
 
 def _batched(values: Sequence[Any], size: Variable) -> list[Any]:
