@@ -13,11 +13,11 @@ from pytensor.graph.traversal import ancestors
 from pymc_logz.discrete.elimination import Round, rounds_for
 from pymc_logz.discrete.independence import SEVERAL, Owners, Tracer
 from pymc_logz.models.cache import is_data, kept_for
-from pymc_logz.models.data_inputs import starting_point
-from pymc_logz.models.discrete import colours, columns_of, is_discrete
+from pymc_logz.models.discrete import colours
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.preparation import NotSummed
 from pymc_logz.models.prior import PriorDraws
+from pymc_logz.models.rows import columns_of, is_discrete, starting_point
 from pymc_logz.paths.geometric import WIDE, most_values
 
 Pair = tuple[int, int]

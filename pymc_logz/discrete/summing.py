@@ -38,12 +38,11 @@ from pymc_logz.discrete.independence import NONE, data_that_decide
 from pymc_logz.discrete.plan import SumPlan, ends_of, independent_plan, numbered, sum_plan
 from pymc_logz.graphs.functions import Kept, cheaply_compiled, wider
 from pymc_logz.graphs.host_calls import with_host_calls
-from pymc_logz.models.cache import kept_for
-from pymc_logz.models.data_inputs import DataInputs, starting_point, with_data_inputs
-from pymc_logz.models.discrete import at_symbolic_row, is_discrete, joined, split_row
+from pymc_logz.models.cache import DataInputs, kept_for, with_data_inputs
 from pymc_logz.models.flat import FlatModel, function_of_rows
 from pymc_logz.models.preparation import NotSummed
 from pymc_logz.models.prior import PriorDraws, Sampler
+from pymc_logz.models.rows import at_symbolic_row, is_discrete, joined, split_row, starting_point
 from pymc_logz.paths.geometric import Entries
 
 Pieces = tuple[list[Any], list[Any]]

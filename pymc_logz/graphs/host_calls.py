@@ -218,14 +218,10 @@ class HostCall(Op):
         n_axes = arrays[0].ndim - node.inputs[0].type.ndim
         lead = np.broadcast_shapes(*(array.shape[:n_axes] for array in arrays))
         n = int(np.prod(lead, dtype=int))
-        shapes = [array.shape[n_axes:] for array in arrays]
+        pairs = [(array, array.shape[n_axes:]) for array in arrays]
+        # of what is shared no copies, as all rows of it are one
+        wide = [np.broadcast_to(one, (*lead, *own)).reshape(n, *own) for one, own in pairs]
         varies = [array.shape[:n_axes] != (1,) * n_axes for array in arrays]
-        wide = [
-            np.broadcast_to(array, (*lead, *shape)).reshape(n, *shape)
-            if own
-            else np.broadcast_to(array.reshape(shape), (n, *shape))
-            for array, shape, own in zip(arrays, shapes, varies, strict=True)
-        ]
         # a block of too few rows is filled up with others, which need not be computed again
         told_apart = [array for array, own in zip(wide, varies, strict=True) if own]
         keys = [b"".join(array[i].tobytes() for array in told_apart) for i in range(n)]

@@ -22,10 +22,9 @@ from pymc_logz.graphs.functions import cheaply_compiled
 from pymc_logz.long_runs.records import encode, fields_of
 from pymc_logz.models.cache import kept_for
 from pymc_logz.models.context import is_model, model_data
-from pymc_logz.models.data_inputs import starting_point
-from pymc_logz.models.discrete import at_symbolic_row, joined
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.prior import PriorDraws
+from pymc_logz.models.rows import at_symbolic_row, joined, starting_point
 from pymc_logz.pilot.settings import RunSettings
 from pymc_logz.runners.running import naming
 from pymc_logz.trees.layout import versions_of

@@ -20,12 +20,11 @@ from pymc_logz.graphs.functions import cheaply_compiled
 from pymc_logz.graphs.gradients import NO_GRADIENT
 from pymc_logz.manifold.backends import SymbolicSystem
 from pymc_logz.manifold.generator_form import check_shape
-from pymc_logz.models.cache import kept_for
-from pymc_logz.models.data_inputs import starting_point, with_data_inputs
-from pymc_logz.models.discrete import at_symbolic_row
+from pymc_logz.models.cache import kept_for, with_data_inputs
 from pymc_logz.models.exact import exact_observations, is_exact
 from pymc_logz.models.flat import FlatModel
 from pymc_logz.models.guards import check_model
+from pymc_logz.models.rows import at_symbolic_row, starting_point
 
 
 def without_recurrence(observations: Sequence[Variable]) -> list[Variable]:

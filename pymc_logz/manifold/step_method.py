@@ -21,8 +21,7 @@ from pymc_logz.manifold.model import (
     one_blas_thread,
 )
 from pymc_logz.manifold.rattle import ManifoldState, TransitionInput, TransitionRecord
-from pymc_logz.models.data_inputs import starting_point
-from pymc_logz.models.discrete import joined
+from pymc_logz.models.rows import joined, starting_point
 from pymc_logz.step_methods.base import (
     MAX_ENERGY_ERROR,
     STATS_OF_TRAJECTORIES,

@@ -1,27 +1,40 @@
 """What was compiled for a model, kept as long as the model lives and stays as it is.
 
 A model is a mutable thing. So whoever asks what is kept for it gets it for the model as it is now:
-the graph tells whether it has changed, and if so nothing of the old is used.
+the graph tells whether it has changed, and if so nothing of the old is used. Data are no part of
+what is compiled: symbolic inputs take their place.
 """
 
 import hashlib
 import pickle
 import threading
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pymc as pm
 import pytensor
+import pytensor.tensor as pt
 from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.basic import Constant, Variable
-from pytensor.graph.traversal import ancestors
+from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph.replace import clone_replace
+from pytensor.graph.traversal import ancestors, graph_inputs, io_toposort
+from pytensor.raise_op import CheckAndRaise
+from pytensor.tensor.basic import ARange, ScalarFromTensor, TensorFromScalar
+from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 from pytensor.tensor.random.type import RandomType
+from pytensor.tensor.shape import Shape, Shape_i
+from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor
+from pytensor.tensor.type import TensorType
+from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.graphs.functions import Kept, mode_for
 
 ATTRIBUTE = "_pymc_logz_kept"
 """Where a model carries what is kept for it."""
+ANY_VALUES = (Elemwise, CAReduce, DimShuffle, CheckAndRaise, ScalarFromTensor, TensorFromScalar)
+"""Operations whose output's shape is the same whatever integers come in."""
 
 
 def kept_for(model: pm.Model) -> "KeptForModel":
@@ -122,3 +135,72 @@ def contents_of(var: Variable) -> Hashable:
         plain = np.ascontiguousarray(value)
         return value.dtype.str, value.shape, hashlib.blake2b(plain.data).digest()
     return hashlib.blake2b(pickle.dumps(value)).digest()
+
+
+@dataclass(frozen=True)
+class DataInputs:
+    """Containers of data, and the symbolic inputs that stand for them."""
+
+    containers: tuple[Any, ...]
+    inputs: tuple[TensorVariable, ...]
+    """Of the shapes that the containers have now."""
+
+    def values(self) -> tuple[np.ndarray, ...]:
+        """What the containers hold now."""
+        return tuple(np.asarray(container.get_value()) for container in self.containers)
+
+
+def with_data_inputs(
+    outputs: Iterable[Variable], kept: KeptForModel, *, constant: bool = False
+) -> tuple[list[Any], DataInputs]:
+    """Graphs of a model in which inputs of static shape, or constants, stand for data."""
+    # data that decide on a shape or a number of steps are replaced by their present values, as
+    # static shapes make other graphs, and JAX compiles no others
+    outputs = list(outputs)
+    data = [var for var in graph_inputs(outputs) if is_data(var)]
+    constants = set(data) if constant else decide_on_shapes(data, outputs)
+    constants |= {var for var in data if not isinstance(var.type, TensorType)}
+    kept.bake_in(constants)
+    containers = [var for var in data if var not in constants]
+    kept.take_in(containers)
+    # nameless: a name such as "1|group" looks like a dtype to PyTensor
+    inputs = [
+        pt.tensor(dtype=container.type.dtype, shape=np.shape(container.get_value(borrow=True)))
+        for container in containers
+    ]
+    places: dict[Variable, Any] = dict(zip(containers, inputs, strict=True))
+    places |= {var: pt.constant(var.get_value(), name=var.name) for var in constants}
+    replaced = clone_replace(outputs, places, rebuild_strict=False)
+    return replaced, DataInputs(tuple(containers), tuple(inputs))
+
+
+def decide_on_shapes(data: Sequence[Variable], outputs: Sequence[Variable]) -> set[Variable]:
+    """Data from whose values, not only whose shapes, a shape may follow."""
+    # integers and truth values do so wherever they enter an operation not known to be free of this
+    read: dict[Variable, frozenset[Variable]] = {var: frozenset([var]) for var in data}
+    found: set[Variable] = set()
+    for node in io_toposort([], outputs) if data else []:
+        if isinstance(node.op, Shape | Shape_i):
+            continue
+        read_here = [(i, read[var]) for i, var in enumerate(node.inputs) if var in read]
+        for i, sources in read_here:
+            if not _keeps_shape(node, i):
+                found |= sources
+        if read_here:
+            together = frozenset().union(*(sources for _, sources in read_here))
+            read |= dict.fromkeys(node.outputs, together)
+    return found
+
+
+def _keeps_shape(node: Apply, i: int) -> bool:
+    """Whether the shapes of a node's outputs are the same whatever values its i-th input has."""
+    given = node.inputs[i]
+    if isinstance(node.op, ARange):
+        return False
+    if getattr(given.type, "dtype", "").startswith(("float", "complex")):
+        return True
+    if isinstance(node.op, AdvancedSubtensor | AdvancedIncSubtensor):
+        first_index = 1 if isinstance(node.op, AdvancedSubtensor) else 2
+        is_mask = given.type.dtype == "bool"
+        return i < first_index or (given.type.ndim > 0 and not is_mask)
+    return isinstance(node.op, ANY_VALUES)

@@ -1,25 +1,21 @@
-"""Discrete free variables of a model: which values they may have, and their place in a row."""
+"""Discrete free variables of a model: which values they may have."""
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import pymc as pm
-import pytensor
 import pytensor.tensor as pt
 from pymc.distributions.discrete import DiscreteUniformRV, DiscreteWeibullRV
 from pymc.distributions.multivariate import DirichletMultinomialRV
 from pymc.pytensorf import constant_fold, rvs_in_graph
 from pytensor.graph.basic import Variable
-from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.random import basic
-from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.graphs.functions import function_for
 from pymc_logz.models.cache import KeptForModel, is_data
-from pymc_logz.models.data_inputs import split_vector, starting_point
+from pymc_logz.models.rows import is_discrete
 from pymc_logz.paths.geometric import Site
 
 SUPPORTS: dict[type, Callable[..., tuple[Any, Any]]] = {
@@ -44,23 +40,17 @@ TIED = (basic.MultinomialRV, DirichletMultinomialRV)
 """Distributions whose entries along the last axis have a fixed sum."""
 
 
-def is_discrete(variable: Any) -> bool:
-    """Whether a variable holds integers or truth values."""
-    return str(variable.dtype).startswith(("int", "uint", "bool"))
-
-
 def discrete_names(model: pm.Model) -> list[str]:
     """Names of the discrete free variables."""
     return [rv.name for rv in model.free_RVs if is_discrete(rv)]
 
 
 def sites_of(
-    model: pm.Model, start: Mapping[str, np.ndarray], kept: KeptForModel
+    model: pm.Model, columns: Iterable[np.ndarray], kept: KeptForModel
 ) -> tuple[Site, ...]:
-    """The discrete entries of a row, in order; what is kept learns which data the bounds are of."""
+    """Discrete entries, by the columns of each variable; `kept` learns which data bounds are of."""
     sites: list[Site] = []
-    columns = columns_of({var: start[var.name].shape for var in model.value_vars})
-    for rv, own in zip(model.free_RVs, columns.values(), strict=True):
+    for rv, own in zip(model.free_RVs, columns, strict=True):
         if is_discrete(rv):
             length = own.shape[-1] if isinstance(rv.owner.op, TIED) else None
             bounds = zip(own.ravel().tolist(), _bounds(rv, own.shape, kept), strict=True)
@@ -93,43 +83,6 @@ def _constant(bound: Any, kept: KeptForModel) -> np.ndarray | None:
         return None
     kept.bake_in(var for var in graph_inputs([bound]) if is_data(var))
     return np.asarray(function_for([], bound, mode="FAST_COMPILE")())
-
-
-def columns_of[Name](shapes: Mapping[Name, tuple[int, ...]]) -> dict[Name, np.ndarray]:
-    """Columns of a row that each of several variables takes, in its shape."""
-    columns, end = {}, 0
-    for name, shape in shapes.items():
-        start, end = end, end + math.prod(shape)
-        columns[name] = np.arange(start, end).reshape(shape)
-    return columns
-
-
-def at_symbolic_row(model: pm.Model, outputs: Sequence[Any]) -> tuple[TensorVariable, list[Any]]:
-    """A symbolic row (d,) of all value variables, integers as floats, and graphs that read it."""
-    start = starting_point(model)
-    dtypes = [var.dtype for var in model.value_vars if not is_discrete(var)]
-    dtype = pytensor.scalar.upcast(*dtypes) if dtypes else pytensor.config.floatX
-    n_dims = sum(start[var.name].size for var in model.value_vars)
-    row = pt.tensor("row", dtype=dtype, shape=(n_dims,))
-    parts = split_row(row, model.value_vars, start)
-    return row, clone_replace(outputs, parts, rebuild_strict=False)
-
-
-def joined(values: Mapping[str, np.ndarray], variables: Sequence[Any], dtype: str) -> np.ndarray:
-    """Values of variables by name as one row (d,)."""
-    return np.concatenate([[], *(np.ravel(values[var.name]) for var in variables)]).astype(dtype)
-
-
-def split_row(
-    row: TensorVariable, variables: Sequence[Any], start: Mapping[str, np.ndarray]
-) -> dict[Any, Any]:
-    """Value variables as parts of a symbolic row of floats (d,), integers rounded."""
-    parts: dict[Any, Any] = {}
-    shapes = [start[var.name].shape for var in variables]
-    for var, part in zip(variables, split_vector(row, shapes), strict=True):
-        part = pt.round(part) if is_discrete(var) else part
-        parts[var] = var.type.filter_variable(part.astype(var.dtype))
-    return parts
 
 
 def colours(neighbours: Sequence[Sequence[int]]) -> np.ndarray:

@@ -22,20 +22,21 @@ from scipy.special import log_expit
 from pymc_logz.errors import ModelError
 from pymc_logz.graphs.functions import Kept, cheaply_compiled, wider
 from pymc_logz.graphs.host_calls import calls_host, with_host_calls
-from pymc_logz.models.cache import KeptForModel, kept_for
-from pymc_logz.models.data_inputs import (
-    DataInputs,
-    data_variable,
-    starting_point,
-    symbolic_data,
-    with_data_inputs,
-    with_places,
-)
-from pymc_logz.models.discrete import at_symbolic_row, columns_of, joined, sites_of
+from pymc_logz.models.cache import DataInputs, KeptForModel, kept_for, with_data_inputs
+from pymc_logz.models.discrete import sites_of
 from pymc_logz.models.exact import REMEDY, exact_observations
 from pymc_logz.models.guards import ONE_TURN, check_model, refuse_discrete
 from pymc_logz.models.known_priors import log_constant_of_fields
 from pymc_logz.models.prior import PriorDraws, transformed
+from pymc_logz.models.rows import (
+    at_symbolic_row,
+    columns_of,
+    data_variable,
+    joined,
+    starting_point,
+    symbolic_data,
+    with_places,
+)
 from pymc_logz.paths.geometric import AnnealingPath, DrawRows, Entries, Site
 from pymc_logz.paths.mixture import mixture_path
 
@@ -142,6 +143,7 @@ def _flat_graph(
     if names := [observation.name for observation in exact_observations(model)]:
         raise ModelError(f"the model has exact observations {names}: {REMEDY}")
     check_model(model, integers=True)
+    constant = log_constant_of_fields(model, observed=True)
     start = starting_point(model)
     shapes = {var.name: start[var.name].shape for var in model.value_vars}
     if not any(value.size for value in start.values()):
@@ -150,23 +152,16 @@ def _flat_graph(
             "to integrate over, and log Z is the log likelihood: model.point_logps()"
         )
     opened = with_places(model, [*stand_ins, *data])
-    places = {data_variable(opened, name): value for name, value in stand_ins.items()}
-    given = {
-        place: pt.tensor(dtype=place.type.dtype, shape=value.shape)
-        for place, value in places.items()
-    }
     vector, parts = symbolic_data(model, data)
-    replaced = {**given, **{data_variable(opened, name): parts[name] for name in data}}
-    log_ratio = opened.datalogp
-    if constant := log_constant_of_fields(model, observed=True):
-        log_ratio = log_ratio - constant
+    given = {
+        name: pt.tensor(dtype=data_variable(opened, name).type.dtype, shape=value.shape)
+        for name, value in stand_ins.items()
+    }
+    replaced = {data_variable(opened, name): new for name, new in (parts | given).items()}
+    log_ratio = opened.datalogp - constant if constant else opened.datalogp
     densities = clone_replace(wider([opened.varlogp, log_ratio]), replaced, rebuild_strict=False)
     kept.bake_in(var for var in graph_inputs(densities) if isinstance(var, Constant))
-    densities = [
-        pt.as_tensor(rewrite_pregrad(density), allow_xtensor_conversion=True)
-        for density in densities
-    ]
-    point, densities = at_symbolic_row(model, densities)
+    point, densities = at_symbolic_row(model, list(map(rewrite_pregrad, densities)))
     # PyTensor keeps 0.5 in single precision, and of a fair coin alone the density is then, too
     densities = [density.astype(point.dtype) for density in densities]
     densities = with_host_calls(densities, {point: joined(start, model.value_vars, point.dtype)})
@@ -178,7 +173,7 @@ def _flat_graph(
         log_prior,
         log_ratio,
         data=vector if data else None,
-        sites=sites_of(model, start, kept),
+        sites=sites_of(model, columns_of(shapes).values(), kept),
         inputs=(*containers.inputs, *given.values()),
     )
     return flat, containers
@@ -234,8 +229,7 @@ def function_of_rows(
     model: pm.Model, outputs: Iterable[Any]
 ) -> Callable[[np.ndarray], list[np.ndarray]]:
     """Function from unconstrained rows (n, d) to n values of graphs of value variables."""
-    tensors = [pt.as_tensor(output, allow_xtensor_conversion=True) for output in outputs]
-    row, tensors = at_symbolic_row(model, tensors)
+    row, tensors = at_symbolic_row(model, list(outputs))
     function = _function_of_batches([row], tensors, kept_for(model))
 
     def values_of(rows: np.ndarray) -> list[np.ndarray]:

@@ -20,8 +20,9 @@ from pymc_logz.errors import (
     known_potentials,
     warn,
 )
-from pymc_logz.models.discrete import TIED, discrete_names, is_discrete
+from pymc_logz.models.discrete import TIED, discrete_names
 from pymc_logz.models.exact import is_exact
+from pymc_logz.models.rows import is_discrete
 
 ONE_TURN = Interval(-np.pi, np.pi)
 """Transform of angles in the copy of a model whose values of them wrap around."""

@@ -4,7 +4,7 @@ Of the latter nothing need be drawn: their own parameters, whatever they are, an
 transform leave the mass at one. Each passes the check of `pymc_logz.models.prior_check` in tests.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import FunctionType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +22,8 @@ from pytensor.tensor.random.op import RandomVariable
 from scipy.special import gammaln
 
 from pymc_logz.graphs.functions import cheaply_compiled
-from pymc_logz.models.data_inputs import starting_point
 from pymc_logz.models.discrete import SUPPORTS
+from pymc_logz.models.rows import starting_point
 
 if TYPE_CHECKING:
     from pymc_logz.models.flat import FlatModel
@@ -127,14 +127,14 @@ def exact_transforms(model: pm.Model) -> dict[Any, Any]:
     return found
 
 
-def log_mass_in_order(model: pm.Model) -> float:
+def log_mass_in_order(model: pm.Model, shapes: Iterable[tuple[int, ...]]) -> float:
     """Log share of the prior that is in order, where a transform takes that alone of like entries.
 
-    It is one of all orders.
+    It is one of all orders. The shapes are those of the value variables.
     """
-    values = [model.rvs_to_values[rv].name for rv in model.free_RVs if _is_sorted(model, rv)]
-    shapes = [starting_point(model)[name].shape for name in values]
-    return -float(sum(np.prod(shape[:-1]) * gammaln(shape[-1] + 1) for shape in shapes))
+    pairs = zip(model.free_RVs, shapes, strict=True)
+    own = [shape for rv, shape in pairs if _is_sorted(model, rv)]
+    return -float(sum(np.prod(shape[:-1]) * gammaln(shape[-1] + 1) for shape in own))
 
 
 def log_constant_of_fields(model: pm.Model, observed: bool = False) -> float:

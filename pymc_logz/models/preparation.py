@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 import pymc as pm
 
-from pymc_logz.errors import DiscreteVariableError, ModelError, logger, says_if_interrupted
+from pymc_logz.errors import DiscreteVariableError, logger, says_if_interrupted
 from pymc_logz.models.cache import kept_for
 from pymc_logz.models.flat import FlatModel, flatten_model
-from pymc_logz.models.prior import PriorDraws, Sampler, prior_values
+from pymc_logz.models.prior import PriorDraws, simulate
 from pymc_logz.models.prior_check import check_priors
 from pymc_logz.seeds import spawn_generators
 
@@ -98,7 +98,7 @@ def prepare(
     flat = flatten_model(model, data=data, integers=integers or sum_out is not False)
     exact_row = None
     if simulate_data:
-        exact_row, observed = simulate(flat, rng)
+        exact_row, observed = simulate(model, rng)
         flat = flatten_model(model, observed, integers=integers)
     if flat.sites and sum_out is not False:
         flat = without_integers(flat, must=bool(sum_out))
@@ -129,25 +129,3 @@ def without_integers(flat: FlatModel, *, must: bool) -> FlatModel:
     assert found.summed is not None
     logger.info("Discrete variables are summed out: %s.", found.summed.plan.route)
     return found
-
-
-def simulate(flat: FlatModel, rng: np.random.Generator) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """One draw of the prior, as an unconstrained row (1, d), and data simulated from it."""
-    model = flat.model
-    if model.potentials:
-        names = [potential.name for potential in model.potentials]
-        raise ModelError(f"data cannot be simulated from a model with potentials ({names})")
-    observed = [rv.name for rv in model.observed_RVs]
-    sampler = kept_for(model).get(
-        "simulation", lambda: Sampler([], prior_values(model, *model.observed_RVs))
-    )
-    n_tries = 1000
-    for _ in range(n_tries):
-        with sampler.lock:
-            sampler.seed(rng)
-            values = sampler()
-        n_free = len(model.free_RVs)
-        row = np.concatenate([np.ravel(value) for value in values[:n_free]], dtype=float)[None]
-        if np.all(np.isfinite(row)):
-            return row, dict(zip(observed, values[n_free:], strict=True))
-    raise ModelError(f"none of {n_tries} prior draws fits the transforms of this model")

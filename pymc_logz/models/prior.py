@@ -1,5 +1,6 @@
 """Exact draws of the prior of a model on the unconstrained space."""
 
+import math
 import threading
 from collections.abc import Sequence
 from types import SimpleNamespace
@@ -19,16 +20,17 @@ from pytensor.graph.utils import MissingInputError
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.shape import Shape
 from pytensor.tensor.type import TensorType
+from pytensor.tensor.type_other import NoneTypeT
 
-from pymc_logz.errors import ImproperPriorError, warn
+from pymc_logz.errors import ImproperPriorError, ModelError, warn
 from pymc_logz.graphs.functions import function_for, wider
 from pymc_logz.models.cache import kept_for
-from pymc_logz.models.data_inputs import starting_point
 from pymc_logz.models.known_priors import (
     exact_transforms,
     log_constant_of_fields,
     log_mass_in_order,
 )
+from pymc_logz.models.rows import starting_point
 
 LEAST_FINITE = 1e-3
 """Fraction of the draws below which a transform and its prior hardly meet; and that may round to a
@@ -57,14 +59,14 @@ class PriorDraws:
     ) -> None:
         self.model, self.columns = model, columns
         self._draws = _row_sampler(model)
-        sizes = [value.size for value in starting_point(model).values()]
+        sizes = list(map(math.prod, self._draws.shapes))
         # of each column of a row: which variable it is of, and whether no transform bounds that
         self._owners = np.repeat([rv.name for rv in model.free_RVs], sizes)
         bare = [model.rvs_to_transforms[rv] is None for rv in model.free_RVs]
         self._unbounded = np.repeat(bare, sizes)
         self.n_drawn = self.n_outside = self.n_rounded = 0
         self._log_mass: tuple[float, float] | None = None
-        self._log_mass_in_order = log_mass_in_order(model)
+        self._log_mass_in_order = log_mass_in_order(model, self._draws.shapes)
         self._log_known = self._log_mass_in_order + log_constant_of_fields(model)
         self._has_warned = False
         if needed and self.obstacle is not None:
@@ -178,8 +180,7 @@ class Sampler:
     """A compiled function that draws, by generators of its outputs' own that can be seeded."""
 
     def __init__(self, inputs: Sequence[Variable], outputs: Sequence[Any]) -> None:
-        tensors = wider([pt.as_tensor(out, allow_xtensor_conversion=True) for out in outputs])
-        outputs = replace_rng_nodes(tensors)
+        outputs = replace_rng_nodes(wider(outputs))
         updates = collect_default_updates(inputs=inputs, outputs=outputs)
         self.function = function_for(
             inputs, outputs, updates=updates, mode="FAST_COMPILE", on_unused_input="ignore"
@@ -254,14 +255,34 @@ def transformed(model: pm.Model) -> list[Any]:
 
 def prior_values(model: pm.Model, *others: Any) -> list[Any]:
     """One draw of each free variable in the unconstrained space, and of others that go with it."""
-    values = make_initial_point_expression(
+    return make_initial_point_expression(
         free_rvs=[*model.free_RVs, *others],
         rvs_to_transforms=exact_transforms(model),
         initval_strategies={},
         default_strategy="prior",
         return_transformed=True,
     )
-    return replace_rng_nodes([pt.as_tensor(v, allow_xtensor_conversion=True) for v in values])
+
+
+def simulate(model: pm.Model, rng: np.random.Generator) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """One draw of the prior, as an unconstrained row (1, d), and data simulated from it."""
+    if model.potentials:
+        names = [potential.name for potential in model.potentials]
+        raise ModelError(f"data cannot be simulated from a model with potentials ({names})")
+    observed = [rv.name for rv in model.observed_RVs]
+    sampler = kept_for(model).get(
+        "simulation", lambda: Sampler([], prior_values(model, *model.observed_RVs))
+    )
+    n_tries = 1000
+    for _ in range(n_tries):
+        with sampler.lock:
+            sampler.seed(rng)
+            values = sampler()
+        n_free = len(model.free_RVs)
+        row = np.concatenate([np.ravel(value) for value in values[:n_free]], dtype=float)[None]
+        if np.all(np.isfinite(row)):
+            return row, dict(zip(observed, values[n_free:], strict=True))
+    raise ModelError(f"none of {n_tries} prior draws fits the transforms of this model")
 
 
 def _batched(values: Sequence[Any], size: Variable) -> list[Any]:
@@ -274,27 +295,36 @@ def _batched(values: Sequence[Any], size: Variable) -> list[Any]:
     }
     if known:
         values = clone_replace(values, known, rebuild_strict=False)
-    outputs = _with_equal_parameters(values)
-    random = rvs_in_graph(outputs)
-    order = general_toposort(outputs, lambda var: var.owner.inputs if var.owner else None)
+    random = rvs_in_graph(values)
+    order = general_toposort(values, lambda var: var.owner.inputs if var.owner else None)
+    # each by itself, as what several depend on is not to be drawn twice
     resized: dict[Variable, Variable] = {}
-    # what is vectorised along with a parameter of one of these is not to be drawn twice
-    loops = AutoRegressiveRV | EulerMaruyamaRV | GARCH11RV
-    follows = any(isinstance(rv.owner.op, loops) for rv in random)
     for rv in order:
         if rv not in random or not isinstance(rv.type, TensorType):
             continue
-        # only the roots are resized: what depends on them is vectorised along
         if not set(resized) & set(ancestors([rv], blockers=list(resized))):
             resized[rv] = change_dist_size(rv, new_size=(size,), expand=True)
-        elif isinstance(rv.owner.op, loops):
+        elif isinstance(rv.owner.op, RandomVariable):
+            resized[rv] = _batched_draw(rv, resized, size)
+        elif isinstance(rv.owner.op, AutoRegressiveRV | EulerMaruyamaRV | GARCH11RV):
             resized[rv] = _batched_loop(rv, resized, size)
-        elif follows:
+        else:
             resized[rv] = vectorize_graph(rv, resized)
-    batched = vectorize_graph(outputs, resized)
-    if any(new.ndim != old.ndim + 1 for new, old in zip(batched, outputs, strict=True)):
+    batched = vectorize_graph(values, resized)
+    if any(new.ndim != old.ndim + 1 for new, old in zip(batched, values, strict=True)):
         raise ValueError("a free variable was not batched")
     return batched
+
+
+def _batched_draw(rv: Any, resized: dict[Variable, Variable], size: Variable) -> Any:
+    """A batch of a distribution of which some parameters are batched, and its size is known."""
+    # PyTensor would count the dimensions that a batch adds by the first parameter alone, and add
+    # none to a size that is a graph, as that of the steps of a random walk
+    op, (rng, own, *parameters) = rv.owner.op, rv.owner.inputs
+    if not isinstance(own.type, NoneTypeT):
+        known = rv.type.shape[: op.batch_ndim(rv.owner)]
+        own = (size, *(own if None in known else known))
+    return op.make_node(rng, own, *vectorize_graph(parameters, resized)).outputs[1]
 
 
 def _batched_loop(rv: Any, resized: dict[Variable, Variable], size: Variable) -> Any:
@@ -309,28 +339,6 @@ def _batched_loop(rv: Any, resized: dict[Variable, Variable], size: Variable) ->
         batched.append(new)
     like = SimpleNamespace(owner=SimpleNamespace(inputs=[*batched, rng]))
     return _change_dist_size(op, like, new_size=(size, *rv.type.shape[:-1]), expand=False)
-
-
-def _with_equal_parameters(outputs: Sequence[Any]) -> list[Any]:
-    """The same graphs, with first parameters as large as all of a distribution, and known sizes."""
-    # PyTensor counts the dimensions that a batch adds by the first parameter alone, so that
-    # Normal(0, sigma, shape=4) would not be batched along with its sigma; and it adds none to a
-    # size that is a graph, as that of the steps of a random walk
-    made: dict[Variable, Variable] = {}
-    for node in toposort(outputs):
-        inputs = [made.get(var, var) for var in node.inputs]
-        if not isinstance(node.op, RandomVariable):
-            new = node.clone_with_new_inputs(inputs)
-        else:
-            rng, size, first, *others = inputs
-            batch = node.outputs[1].type.shape[: node.op.batch_ndim(node)]
-            if size.owner is not None and None not in batch:
-                size = pt.constant(batch, dtype="int64")
-            if not any(node.op.ndims_params) and any(one.owner is not None for one in others):
-                first = first + sum(pt.zeros_like(one) for one in others)
-            new = node.op.make_node(rng, size, first, *others)
-        made.update(zip(node.outputs, new.outputs, strict=True))
-    return [made.get(var, var) for var in outputs]
 
 
 def _first_without_sampler(model: pm.Model) -> str:

@@ -9,10 +9,10 @@ import xarray as xr
 
 from pymc_logz.graphs.functions import wider
 from pymc_logz.models.cache import kept_for
-from pymc_logz.models.data_inputs import natural_shapes
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.flat import FlatModel, function_of_rows, stacked, unconstrained
 from pymc_logz.models.prior import PriorDraws
+from pymc_logz.models.rows import natural_shapes
 
 FORMS = (
     "a pm.Model with the same free variables, a dict of frozen scipy.stats distributions by "

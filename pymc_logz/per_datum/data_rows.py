@@ -12,7 +12,7 @@ from pytensor.tensor.shape import Shape, Shape_i
 
 from pymc_logz.arguments import listed
 from pymc_logz.errors import ModelError
-from pymc_logz.models.data_inputs import check_order, data_variable, own_data, with_places
+from pymc_logz.models.rows import check_order, data_variable, own_data, with_places
 
 if TYPE_CHECKING:
     import pymc as pm

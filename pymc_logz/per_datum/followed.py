@@ -17,9 +17,9 @@ from pymc_logz.loop.calls import Call
 from pymc_logz.loop.frozen import Planned
 from pymc_logz.loop.planning import block_for
 from pymc_logz.models.context import ForeignModel, model_labels
-from pymc_logz.models.data_inputs import check_order
 from pymc_logz.models.flat import constrain
 from pymc_logz.models.preparation import Prepared, prepare
+from pymc_logz.models.rows import check_order
 from pymc_logz.per_datum.data_rows import container_names, read_data_rows
 from pymc_logz.runners.temper import TemperBlock
 from pymc_logz.seeds import Generators

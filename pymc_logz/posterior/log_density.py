@@ -9,11 +9,11 @@ import xarray as xr
 
 from pymc_logz.arguments import numbers_of
 from pymc_logz.models.context import ForeignModel, model_from, written_as
-from pymc_logz.models.data_inputs import check_order, natural_shapes
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.flat import flatten_model, stacked, unconstrained
 from pymc_logz.models.prior import PriorDraws
 from pymc_logz.models.proposals import natural_density
+from pymc_logz.models.rows import check_order, natural_shapes
 from pymc_logz.trees.chains import check_stored_density
 from pymc_logz.trees.comparison import evidence_of
 from pymc_logz.trees.doubts import noted

@@ -19,7 +19,7 @@ from pymc_logz.graphs.gradients import needs_gradients
 from pymc_logz.kernels import hamiltonian
 from pymc_logz.kernels.hamiltonian import check_refreshment, fraction_replaced, refreshed
 from pymc_logz.kernels.tuning import reasonable_step_size
-from pymc_logz.models.discrete import columns_of
+from pymc_logz.models.rows import columns_of
 from pymc_logz.seeds import random_generator
 from pymc_logz.step_methods.base import (
     MAX_ENERGY_ERROR,

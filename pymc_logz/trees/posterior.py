@@ -15,12 +15,12 @@ import xarray as xr
 
 from pymc_logz.errors import warn
 from pymc_logz.models.context import model_data
-from pymc_logz.models.data_inputs import natural_shapes
 from pymc_logz.models.density import ROWS_PER_CALL, RowDensity
 from pymc_logz.models.exact import exact_observations
 from pymc_logz.models.flat import FlatModel, flatten_model, unconstrain
 from pymc_logz.models.preparation import summed_out
 from pymc_logz.models.prior import PriorDraws
+from pymc_logz.models.rows import natural_shapes
 from pymc_logz.paths.elliptical import check_enough
 from pymc_logz.trees.chains import MIN_DRAWS_PER_CHAIN, check_chains, check_stored_density
 from pymc_logz.trees.doubts import Doubt, doubts_of_tree, warn_of_doubts

@@ -15,10 +15,10 @@ from pymc_logz.checks.missed_modes import is_large, larger, walked_log_z
 from pymc_logz.errors import STATUS_SENTENCES, EvidenceWarning, ModelError, warn
 from pymc_logz.estimators import LogZEstimate, reweighted_log_z
 from pymc_logz.models.context import check_no_model, model_from, written_as
-from pymc_logz.models.data_inputs import check_order, data_variable, own_data
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.flat import FlatModel, flatten_model, unconstrain
 from pymc_logz.models.prior import PriorDraws
+from pymc_logz.models.rows import check_order, data_variable, own_data
 from pymc_logz.runners.progress import progress_bar, report_count
 from pymc_logz.trees.chains import check_possible, check_stored_density
 from pymc_logz.trees.comparison import evidence_of

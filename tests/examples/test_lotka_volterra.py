@@ -7,7 +7,7 @@ from support.scripts import load
 import pymc_logz as lz
 from pymc_logz.manifold.missed_modes import find_start
 from pymc_logz.manifold.model import make_constrained_model
-from pymc_logz.models.discrete import joined
+from pymc_logz.models.rows import joined
 
 
 @pytest.fixture(scope="module")

@@ -34,7 +34,7 @@ def test_threads_that_compile_leave_pytensor_as_it_was() -> None:
 WITHOUT_C = """
 import numpy as np
 import pymc as pm
-from pymc_logz.models.data_inputs import natural_shapes
+from pymc_logz.models.rows import natural_shapes
 from pymc_logz.models.flat import constrain, flatten_model
 from pymc_logz.models.prior import PriorDraws
 

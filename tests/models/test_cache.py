@@ -16,12 +16,12 @@ import pytensor.tensor as pt
 import pytest
 from support.compilations import counted_compilations
 
-from pymc_logz.models.cache import kept_for
-from pymc_logz.models.data_inputs import decide_on_shapes, own_data, starting_point
+from pymc_logz.models.cache import decide_on_shapes, kept_for
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.flat import FlatModel, constrain, flatten_model
 from pymc_logz.models.preparation import prepare
 from pymc_logz.models.prior import PriorDraws
+from pymc_logz.models.rows import own_data, starting_point
 
 pytestmark = pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS")
 X = np.array([0.3, -1.2, 0.7, 2.0])
