@@ -8,17 +8,15 @@ import numpy as np
 import xarray as xr
 
 from pymc_logz.arguments import check_choice, check_integer
-from pymc_logz.checks.missed_modes import larger, log_z_from_prior, no_surer
-from pymc_logz.checks.symmetry import symmetry_doubts
-from pymc_logz.checks.tails import tail_doubts
+from pymc_logz.checks.missed_modes import no_surer
 from pymc_logz.errors import says_if_interrupted
 from pymc_logz.estimators import LogZEstimate, bridge_log_z
 from pymc_logz.models.context import check_no_model, model_from, written_as
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.exact import exact_observations
-from pymc_logz.models.preparation import Prepared, prepare
+from pymc_logz.models.preparation import prepare
 from pymc_logz.paths.elliptical import fitted_normal
-from pymc_logz.posterior.own_proposal import importance
+from pymc_logz.posterior.own_proposal import held_against_the_model, importance
 from pymc_logz.posterior.repetitions import (
     UNIT,
     BridgeCourse,
@@ -238,18 +236,20 @@ def _bridged(
             how = method, cross_check, draws, rngs.pilot, repetitions, running
             bridged, alone, found = bridge(density, posterior, log_target, *how)
         with line("Checking the result"):
-            normalised = [one.less(log_mass, mass_error) for one in bridged]
-            held = prepared, posterior, density, normalised, rngs.checks, found
-            (first, *others), seen, more = held_against_the_model(*held)
-            found += more
+            estimates, seen = [one.less(log_mass, mass_error) for one in bridged], {}
+            held = prepared, density, posterior.rows[~posterior.on_boundary], estimates[0]
+            other, doubts = held_against_the_model(*held, rngs.checks, [*posterior.doubts, *found])
+            if other is not None:  # errors are widened to what log Z from the prior allows
+                estimates = [no_surer(one, other) for one in estimates]
+                seen = {"from_prior_log_z": other.log_z, "from_prior_mcse": other.mcse}
+    first, *others = estimates
     of_prior = prior_doubts(prepared.prior_doubt)
-    doubts = [*posterior.doubts, *found, *of_prior]
+    doubts += of_prior
     estimates, notes = with_doubts([first], doubts, [*posterior.doubts, *of_prior])
     estimates += second_opinions(first, others, doubts)
     if not doubts:
         warn_of_status(estimates[0])
-    remedy = "; guard the expression, or restrict the prior"
-    warn_of_nan(density.n_nan, "draws of the proposals", remedy)
+    warn_of_nan(density.n_nan, "draws of the proposals")
     watch.end("sampling_time")
     cost = {**watch.seconds, "row_evaluations": density.n_evaluated}
     own: dict[str, Any] = {
@@ -267,31 +267,6 @@ def _bridged(
         values = [getattr(one.less(log_mass, mass_error), name) for one in alone]
         group[f"repetition_{name}"] = ("repetition", np.array(values), {"units": "nats"})
     return with_evidence(idata, group, BRIDGED)
-
-
-def held_against_the_model(
-    prepared: Prepared,
-    posterior: PosteriorRows,
-    density: RowDensity,
-    estimates: list[LogZEstimate],
-    rng: np.random.Generator,
-    found: Sequence[Doubt],
-) -> tuple[list[LogZEstimate], dict[str, float], list[Doubt]]:
-    """Estimates, log Z by rows from the prior if it was looked for, and doubts beside those found.
-
-    Errors are widened to what log Z from the prior allows.
-    """
-    first, rows = estimates[0], posterior.rows[~posterior.on_boundary]
-    doubts = tail_doubts(prepared.flat, density, rows, rng)
-    if first.usable:
-        doubts += symmetry_doubts(prepared.flat, density, rows)
-    own = None
-    if not (found or doubts or posterior.doubts):
-        own = log_z_from_prior(prepared, first, rng, density.compile_kwargs)
-    if own is None:
-        return estimates, {}, doubts
-    seen = {"from_prior_log_z": own.log_z, "from_prior_mcse": own.mcse}
-    return [no_surer(one, own) for one in estimates], seen, larger(own, first)
 
 
 def bridge(
