@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from pymc_logz.arguments import check_choice, check_integer
+from pymc_logz.arguments import check_choice, check_integer, settings_among
 from pymc_logz.checks.missed_modes import no_surer
 from pymc_logz.errors import says_if_interrupted
 from pymc_logz.estimators import LogZEstimate, bridge_log_z
@@ -179,12 +179,6 @@ def bridge_sampling(
     check_no_model(call, idata=idata)
     model = model_from(model, call)
     posterior_of(idata, "idata")
-    settings: dict[str, Any] = {
-        "draws": draws,
-        "random_seed": random_seed,
-        "progressbar": progressbar,
-        "compile_kwargs": compile_kwargs,
-    }
     if exact_observations(model):
         where = "to a model with exact observations, whose bridge is made in this process"
         running.refuse(f"{where}: leave it out", "executor", "checkpoint")
@@ -199,8 +193,9 @@ def bridge_sampling(
                     "log Z is one bridge on the set of inputs that meet them: leave it out, and "
                     "give more draws if the error is too large"
                 )
-        return from_wing("manifold_bridge")(idata, model, **settings)
-    return _bridged(idata, model, method, cross_check, repetitions, running, **settings)
+        bridged = from_wing("manifold_bridge")
+        return bridged(**settings_among(locals(), bridged))
+    return _bridged(**settings_among(locals(), _bridged))
 
 
 @says_if_interrupted("the bridge was being built")

@@ -148,11 +148,10 @@ def imbalance_of_draws(
     worst = int(np.argmax(errors))
     if not errors[worst] > limit:
         return []
-    names = ["log density", "distance from the centre"]
-    names += [repr(owners[worst - 2])] if worst > 1 else []
+    names = ["log density", "distance from the centre", *map(repr, owners)]
     reason = (
         f"the draws and the proposal's, weighted by the density, disagree about the mean "
-        f"{names[min(worst, 2)]} by {errors[worst]:.3g} errors"
+        f"{names[worst]} by {errors[worst]:.3g} errors"
     )
     return [Doubt("wrong_draws", reason)]
 
