@@ -172,7 +172,7 @@ def with_another_route(tree: xr.DataTree, model: pm.Model, how: How) -> xr.DataT
     )
     try:
         if name == "tempering":
-            other = sample_tempered(model=model, sum_out=None, **how._asdict())
+            other = sample_tempered(model=model, **how._asdict())
         else:
             other = _bridged(model, how)
     except (ModelError, PilotError, SamplingError, RuntimeError, ValueError) as error:
