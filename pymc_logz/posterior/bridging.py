@@ -231,13 +231,12 @@ def _bridged(
             how = method, cross_check, draws, rngs.pilot, repetitions, running
             bridged, alone, found = bridge(density, posterior, log_target, *how)
         with line("Checking the result"):
-            estimates, seen = [one.less(log_mass, mass_error) for one in bridged], {}
-            held = prepared, density, posterior.rows[~posterior.on_boundary], estimates[0]
+            normalised = [one.less(log_mass, mass_error) for one in bridged]
+            held = prepared, density, posterior.rows[~posterior.on_boundary], normalised[0]
             other, doubts = held_against_the_model(*held, rngs.checks, [*posterior.doubts, *found])
-            if other is not None:  # errors are widened to what log Z from the prior allows
-                estimates = [no_surer(one, other) for one in estimates]
-                seen = {"from_prior_log_z": other.log_z, "from_prior_mcse": other.mcse}
-    first, *others = estimates
+    # errors are widened to what log Z from the prior allows
+    first, *others = [no_surer(one, other) if other else one for one in normalised]
+    seen = {"from_prior_log_z": other.log_z, "from_prior_mcse": other.mcse} if other else {}
     of_prior = prior_doubts(prepared.prior_doubt)
     doubts += of_prior
     estimates, notes = with_doubts([first], doubts, [*posterior.doubts, *of_prior])
@@ -247,15 +246,8 @@ def _bridged(
     warn_of_nan(density.n_nan, "draws of the proposals")
     watch.end("sampling_time")
     cost = {**watch.seconds, "row_evaluations": density.n_evaluated}
-    own: dict[str, Any] = {
-        "bridge_method": method,
-        "cross_check": str(cross_check),
-        **prepared.record(),
-        "n_nan": density.n_nan,
-        **notes,
-        **seen,
-        **bridged[0].details,
-    }
+    own: dict[str, Any] = {"bridge_method": method, "cross_check": str(cross_check)}
+    own |= {"n_nan": density.n_nan, **prepared.record(), **notes, **seen, **bridged[0].details}
     attrs = run_attrs(density.compiled, density.batching, float(np.exp(log_mass)), cost, **own)
     group = evidence_dataset(sorted(estimates, key=lambda one: not one.usable), attrs)
     for name in ("log_z", "mcse") if alone else ():
@@ -299,8 +291,9 @@ def bridge(
     rng.bit_generator.state = made[0].rng
     density.n_evaluated += course.work.done
     density.n_nan += sum(one.n_nan for one in made)
-    proposed, at_proposed = (
-        np.concatenate([getattr(one, name) for one in made]) for name in ("rows", "log_target")
+    proposed, at_proposed, log_q = (
+        np.concatenate([getattr(one, name) for one in made])
+        for name in ("rows", "log_target", "log_proposal")
     )
     q_at_posterior = proposal.log_density_of(rows).reshape(outside.shape)
     at_draws = (
@@ -319,8 +312,7 @@ def bridge(
     estimates, alone = [estimate], [log_z_of([one]) for one in made] if len(made) > 1 else []
     if cross_check is not None:
         at_rows = np.where(outside, np.inf, log_target[:, half:] - q_at_posterior)
-        at_proposed = at_proposed - proposal.log_density_of(proposed)
-        seen = rows.reshape(second.shape), at_rows, proposed, at_proposed
+        seen = rows.reshape(second.shape), at_rows, proposed, at_proposed - log_q
         doubts += imbalance_of_draws(density.flat.owners, *seen, proposal)
         estimates.append(importance(density, proposal, cross_check, n, rng))
     if estimate.usable:
