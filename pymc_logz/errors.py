@@ -6,9 +6,8 @@ import signal
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import wraps
 from typing import Any
 
 PACKAGE = os.path.dirname(__file__) + os.sep
@@ -297,24 +296,17 @@ STATUS_SENTENCES = WITH_NUMBER | WITHOUT_NUMBER
 USABLE_STATUSES = frozenset(WITH_NUMBER)
 
 
-def says_if_interrupted[**P, R](doing: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+@contextmanager
+def says_if_interrupted(doing: str) -> Iterator[None]:
     """Decorator: an interrupt (Ctrl-C) says "while" what it came: nothing of that is stored."""
-
-    def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        @wraps(function)
-        def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
-            try:
-                return function(*args, **kwargs)
-            except KeyboardInterrupt as interrupt:
-                if interrupt.args:  # an inner function said it
-                    raise
-                raise KeyboardInterrupt(
-                    f"interrupted while {doing}: there is no result, and nothing of it is stored"
-                ) from None
-
-        return wrapped
-
-    return decorate
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        if interrupt.args:  # an inner function said it
+            raise
+        raise KeyboardInterrupt(
+            f"interrupted while {doing}: there is no result, and nothing of it is stored"
+        ) from None
 
 
 @contextmanager

@@ -58,7 +58,7 @@ def c_compiler() -> Iterator[None]:
 @contextmanager
 def _without_look() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        for run in ("hais.run", "tempered.run", "posterior.own_proposal", "posterior.bridging"):
+        for run in ("hais.run", "tempered.run", "posterior.own_proposal"):
             patch.setattr(f"pymc_logz.{run}.log_z_from_prior", lambda *_: None)
         yield
 

@@ -146,7 +146,7 @@ def evidence(
     if idata is None:
         idata = model if isinstance(model, ForeignModel) else model_from(model, "evidence(model)")
         model = None
-    idata, model = pymc_model_of(idata), pymc_model_of(model)
+    idata = pymc_model_of(idata)
     if isinstance(idata, pm.Model | ForeignModel):
         if model is not None:
             check_no_model("evidence(idata, model), or evidence(model) alone", idata=idata)
@@ -155,15 +155,16 @@ def evidence(
     if model is not None:
         model = model_from(model, "evidence(idata, model)")
     of_posterior = pm.Model.get_context(error_if_none=False) if model is None else model
-    material = kinds.material_of(idata, "idata")
+    kind = kinds.kind_of(idata, "idata")
+    material = kinds.material_of(idata, kind)
     if methods is None and of_posterior is not None and material == kinds.ROWS:
         reason = "a posterior was given with its model, and neither weights nor temperatures"
         chosen = "manifold_bridge" if exact_observations(of_posterior) else "bridge"
         check_known("evidence", bridge_sampling, kwargs)
-        options = {**({} if cross_check else {"cross_check": None}), **how._asdict(), **kwargs}
+        options = {"cross_check": "student" if cross_check else None, **how._asdict(), **kwargs}
         found = chosen_by(bridge_sampling(idata, of_posterior, **options), chosen, reason)
         return with_second_opinion(found, of_posterior, how) if cross_check else found
-    _check_stored(idata, material, methods, kwargs)
+    _check_stored(idata, kind, material, methods, kwargs)
     if model is not None:
         check_same_model(idata, model, compile_kwargs)
     found = _OF_MATERIAL.get(material, _as_stored)(idata, methods)
@@ -174,13 +175,13 @@ def evidence(
     return with_second_opinion(found, model, how)
 
 
-def _check_stored(idata: xr.DataTree, material: str, methods: Any, kwargs: Any) -> None:
+def _check_stored(idata: xr.DataTree, kind: str, material: str, methods: Any, kwargs: Any) -> None:
     """Raise for what does not apply to a tree without its model, or a tree without a log Z."""
     if kwargs:
         raise TypeError(
             f"{sorted(kwargs)} apply only when a model is given, not a DataTree with a log Z"
         )
-    if methods is not None and kinds.kind_of(idata) == kinds.TEMPERED_SUMS:
+    if methods is not None and kind == kinds.TEMPERED_SUMS:
         raise ValueError(
             f"methods={methods!r} needs the draws of a tempered run, and this one kept their sums, "
             "which are enough for RTS alone, the estimate that the tree has: run "
@@ -195,7 +196,7 @@ def _check_stored(idata: xr.DataTree, material: str, methods: Any, kwargs: Any) 
         raise ValueError(
             "no model was given: write evidence(idata, model), or call it inside `with model:`"
         )
-    if kinds.kind_of(idata) == kinds.OTHER:
+    if kind == kinds.OTHER:
         hint = "without draws of a posterior, write evidence(model)"
         if not groups and {"chain", "draw"} <= set(idata.dims):
             hint = "did you pass idata.posterior? Pass the whole tree: evidence(idata, model)"
@@ -225,7 +226,7 @@ def _of_model(
         return chosen_by(_without_unknowns(model), "exact", "the model has no free variables")
     else:
         check_known("evidence", sample_hais, kwargs, [sample_tempered])
-        found = sample_hais(model=model, **how._asdict(), **{"sum_out": None, **kwargs})
+        found = sample_hais(model=model, **how._asdict(), **kwargs)
         reason = "there are no posterior draws, and annealed importance sampling needs none; "
         if kinds.kind_of(found) == kinds.EXACT:
             reason += f"it has discrete variables alone, {_route(found)}"

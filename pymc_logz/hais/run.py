@@ -345,8 +345,7 @@ def collect(
         warned = notes and estimate.usable  # of the doubts
         if not warned and estimate.status not in ("approximate_starts", "upper_end"):
             warn_of_status(estimate)
-    remedy = "; guard the expression, or restrict the prior"
-    warn_of_nan(sum(run.n_nan for run in runs), "annealing", remedy)
+    warn_of_nan(sum(run.n_nan for run in runs), "annealing")
     values = subject.named(of_rows("position", runs))
     attrs = subject.attrs(
         block,

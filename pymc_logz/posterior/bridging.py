@@ -7,18 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from pymc_logz.arguments import check_choice, check_integer
-from pymc_logz.checks.missed_modes import larger, log_z_from_prior, no_surer
-from pymc_logz.checks.symmetry import symmetry_doubts
-from pymc_logz.checks.tails import tail_doubts
+from pymc_logz.arguments import check_choice, check_integer, settings_among
+from pymc_logz.checks.missed_modes import no_surer
 from pymc_logz.errors import says_if_interrupted
 from pymc_logz.estimators import LogZEstimate, bridge_log_z
 from pymc_logz.models.context import check_no_model, model_from, written_as
 from pymc_logz.models.density import RowDensity
 from pymc_logz.models.exact import exact_observations
-from pymc_logz.models.preparation import Prepared, prepare
+from pymc_logz.models.preparation import prepare
 from pymc_logz.paths.elliptical import fitted_normal
-from pymc_logz.posterior.own_proposal import importance
+from pymc_logz.posterior.own_proposal import held_against_the_model, importance
 from pymc_logz.posterior.repetitions import (
     UNIT,
     BridgeCourse,
@@ -181,12 +179,6 @@ def bridge_sampling(
     check_no_model(call, idata=idata)
     model = model_from(model, call)
     posterior_of(idata, "idata")
-    settings: dict[str, Any] = {
-        "draws": draws,
-        "random_seed": random_seed,
-        "progressbar": progressbar,
-        "compile_kwargs": compile_kwargs,
-    }
     if exact_observations(model):
         where = "to a model with exact observations, whose bridge is made in this process"
         running.refuse(f"{where}: leave it out", "executor", "checkpoint")
@@ -201,8 +193,9 @@ def bridge_sampling(
                     "log Z is one bridge on the set of inputs that meet them: leave it out, and "
                     "give more draws if the error is too large"
                 )
-        return from_wing("manifold_bridge")(idata, model, **settings)
-    return _bridged(idata, model, method, cross_check, repetitions, running, **settings)
+        bridged = from_wing("manifold_bridge")
+        return bridged(**settings_among(locals(), bridged))
+    return _bridged(**settings_among(locals(), _bridged))
 
 
 @says_if_interrupted("the bridge was being built")
@@ -239,59 +232,28 @@ def _bridged(
             bridged, alone, found = bridge(density, posterior, log_target, *how)
         with line("Checking the result"):
             normalised = [one.less(log_mass, mass_error) for one in bridged]
-            held = prepared, posterior, density, normalised, rngs.checks, found
-            (first, *others), seen, more = held_against_the_model(*held)
-            found += more
+            held = prepared, density, posterior.rows[~posterior.on_boundary], normalised[0]
+            other, doubts = held_against_the_model(*held, rngs.checks, [*posterior.doubts, *found])
+    # errors are widened to what log Z from the prior allows
+    first, *others = [no_surer(one, other) if other else one for one in normalised]
+    seen = {"from_prior_log_z": other.log_z, "from_prior_mcse": other.mcse} if other else {}
     of_prior = prior_doubts(prepared.prior_doubt)
-    doubts = [*posterior.doubts, *found, *of_prior]
+    doubts += of_prior
     estimates, notes = with_doubts([first], doubts, [*posterior.doubts, *of_prior])
     estimates += second_opinions(first, others, doubts)
     if not doubts:
         warn_of_status(estimates[0])
-    remedy = "; guard the expression, or restrict the prior"
-    warn_of_nan(density.n_nan, "draws of the proposals", remedy)
+    warn_of_nan(density.n_nan, "draws of the proposals")
     watch.end("sampling_time")
     cost = {**watch.seconds, "row_evaluations": density.n_evaluated}
-    own: dict[str, Any] = {
-        "bridge_method": method,
-        "cross_check": str(cross_check),
-        **prepared.record(),
-        "n_nan": density.n_nan,
-        **notes,
-        **seen,
-        **bridged[0].details,
-    }
+    own: dict[str, Any] = {"bridge_method": method, "cross_check": str(cross_check)}
+    own |= {"n_nan": density.n_nan, **prepared.record(), **notes, **seen, **bridged[0].details}
     attrs = run_attrs(density.compiled, density.batching, float(np.exp(log_mass)), cost, **own)
     group = evidence_dataset(sorted(estimates, key=lambda one: not one.usable), attrs)
     for name in ("log_z", "mcse") if alone else ():
         values = [getattr(one.less(log_mass, mass_error), name) for one in alone]
         group[f"repetition_{name}"] = ("repetition", np.array(values), {"units": "nats"})
     return with_evidence(idata, group, BRIDGED)
-
-
-def held_against_the_model(
-    prepared: Prepared,
-    posterior: PosteriorRows,
-    density: RowDensity,
-    estimates: list[LogZEstimate],
-    rng: np.random.Generator,
-    found: Sequence[Doubt],
-) -> tuple[list[LogZEstimate], dict[str, float], list[Doubt]]:
-    """Estimates, log Z by rows from the prior if it was looked for, and doubts beside those found.
-
-    Errors are widened to what log Z from the prior allows.
-    """
-    first, rows = estimates[0], posterior.rows[~posterior.on_boundary]
-    doubts = tail_doubts(prepared.flat, density, rows, rng)
-    if first.usable:
-        doubts += symmetry_doubts(prepared.flat, density, rows)
-    own = None
-    if not (found or doubts or posterior.doubts):
-        own = log_z_from_prior(prepared, first, rng, density.compile_kwargs)
-    if own is None:
-        return estimates, {}, doubts
-    seen = {"from_prior_log_z": own.log_z, "from_prior_mcse": own.mcse}
-    return [no_surer(one, own) for one in estimates], seen, larger(own, first)
 
 
 def bridge(
@@ -329,8 +291,9 @@ def bridge(
     rng.bit_generator.state = made[0].rng
     density.n_evaluated += course.work.done
     density.n_nan += sum(one.n_nan for one in made)
-    proposed, at_proposed = (
-        np.concatenate([getattr(one, name) for one in made]) for name in ("rows", "log_target")
+    proposed, at_proposed, log_q = (
+        np.concatenate([getattr(one, name) for one in made])
+        for name in ("rows", "log_target", "log_proposal")
     )
     q_at_posterior = proposal.log_density_of(rows).reshape(outside.shape)
     at_draws = (
@@ -349,8 +312,7 @@ def bridge(
     estimates, alone = [estimate], [log_z_of([one]) for one in made] if len(made) > 1 else []
     if cross_check is not None:
         at_rows = np.where(outside, np.inf, log_target[:, half:] - q_at_posterior)
-        at_proposed = at_proposed - proposal.log_density_of(proposed)
-        seen = rows.reshape(second.shape), at_rows, proposed, at_proposed
+        seen = rows.reshape(second.shape), at_rows, proposed, at_proposed - log_q
         doubts += imbalance_of_draws(density.flat.owners, *seen, proposal)
         estimates.append(importance(density, proposal, cross_check, n, rng))
     if estimate.usable:

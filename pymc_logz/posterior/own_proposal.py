@@ -1,6 +1,6 @@
 """Importance sampling from a proposal that the user has, and its resampled posterior."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from pymc_logz.models.beyond_draws import moved_on
 from pymc_logz.models.context import model_from, model_labels, written_as
 from pymc_logz.models.density import ROWS_PER_CALL, RowDensity
 from pymc_logz.models.flat import constrain, unconstrained
-from pymc_logz.models.preparation import prepare
+from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.models.proposals import Proposed, natural_density, proposed
 from pymc_logz.paths.elliptical import Elliptical
 from pymc_logz.runners.moves_of_rows import Stopwatch
@@ -171,10 +171,8 @@ def importance_sampling(
         of_proposal = rows[alive], log_weight[alive]
         of_posterior = np.unique(rows[alive][resampled(log_weight[alive], rngs.checks)], axis=0)
         found += coverage_doubts(density, *of_proposal, given, estimate.mcse, rngs.checks)
-        found += tail_doubts(flat, density, of_posterior, rngs.checks)
-        found += symmetry_doubts(flat, density, of_posterior)
-        look = prepared, normalised, rngs.checks, compile_kwargs
-        found = found or larger(log_z_from_prior(*look), normalised)
+        held = prepared, density, of_posterior, normalised, rngs.checks
+        _, found = held_against_the_model(*held, found)
     known = prior_doubts(prepared.prior_doubt)
     estimates, notes = with_doubts([normalised], [*found, *known], known)
     if not found:
@@ -199,6 +197,27 @@ def importance_sampling(
     }
     requested = {"method": "importance", "draws": len(rows), "smooth": smooth}
     return make_tree(groups, {**requested, **attrs}, IMPORTANCE)
+
+
+def held_against_the_model(
+    prepared: Prepared,
+    density: RowDensity,
+    rows: np.ndarray,
+    estimate: LogZEstimate,
+    rng: np.random.Generator,
+    found: Sequence[Doubt],
+) -> tuple[LogZEstimate | None, list[Doubt]]:
+    """Log Z by rows from the prior, if it was looked for, and doubts after those that were found.
+
+    ``rows`` (n, d) are draws of the posterior.
+    """
+    doubts = [*found, *tail_doubts(prepared.flat, density, rows, rng)]
+    if estimate.usable:
+        doubts += symmetry_doubts(prepared.flat, density, rows)
+    if doubts:
+        return None, doubts
+    own = log_z_from_prior(prepared, estimate, rng, density.compile_kwargs)
+    return own, larger(own, estimate)
 
 
 def coverage_doubts(

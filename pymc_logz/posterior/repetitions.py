@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, ndtri
+from scipy.special import ndtri
 
 from pymc_logz.estimators.bridge import solve_bridge
 from pymc_logz.estimators.draws import effective_draws
@@ -122,7 +122,7 @@ def imbalance_of_draws(
         return []
     ratio = ratio.ravel()
     log_odds = bridge.log_z - np.log(ratio.size / at_proposed.size)
-    terms = expit(log_odds - ratio), expit(at_proposed - log_odds)
+    terms = bridge.of_posterior.ravel(), bridge.of_proposal
     seen = (
         _seen(rows, ratio - log_odds, near),
         _seen(proposed, at_proposed - log_odds, near),
@@ -148,11 +148,10 @@ def imbalance_of_draws(
     worst = int(np.argmax(errors))
     if not errors[worst] > limit:
         return []
-    names = ["log density", "distance from the centre"]
-    names += [repr(owners[worst - 2])] if worst > 1 else []
+    names = ["log density", "distance from the centre", *map(repr, owners)]
     reason = (
         f"the draws and the proposal's, weighted by the density, disagree about the mean "
-        f"{names[min(worst, 2)]} by {errors[worst]:.3g} errors"
+        f"{names[worst]} by {errors[worst]:.3g} errors"
     )
     return [Doubt("wrong_draws", reason)]
 

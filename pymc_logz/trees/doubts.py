@@ -97,12 +97,12 @@ def warn_of_status(estimate: LogZEstimate | LogZCurve) -> None:
         warn(f"{estimate.method} has status {status!r}: {STATUS_SENTENCES[status]}")
 
 
-def warn_of_nan(n_nan: int, during: str, remedy: str = "") -> None:
+def warn_of_nan(n_nan: int, during: str) -> None:
     """Warn of log ratios that were NaN on the way."""
     if n_nan:
         warn(
             f"the log likelihood plus potentials was NaN {n_nan} times during {during}, and "
-            f"counted as a likelihood of zero{remedy}"
+            "counted as a likelihood of zero; guard the expression, or restrict the prior"
         )
 
 
