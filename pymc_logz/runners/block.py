@@ -104,10 +104,6 @@ class Block(MovesOfRows):
         few_enough = most_rows >= self._together(self.n_rows)
         return self if few_enough else self.changed(most_rows=most_rows)
 
-    def to_make(self, n_moves: int) -> "Block":
-        """The same moves, of which so many are to be made of each row."""
-        return self.changed(is_brief=n_moves <= MOST_BRIEF)
-
     def _step(self, path: AnnealingPath) -> Step:
         state = symbolic_state(path.n_dims)
         move = Move(
@@ -211,9 +207,8 @@ class Block(MovesOfRows):
         return state, trace
 
     def _resting(self, n_rows: int) -> Arguments:
-        """Arguments of moves of rows that stay where they are."""
-        rng, n_dims = np.random.default_rng(0), self.given_path.n_dims
-        noise = self.kernel.draw_noise(rng, self.n_moves, n_rows, n_dims)
+        """Arguments of moves of rows that stay where they are, whatever their noise."""
+        noise = lengthened(lengthened(self.noise_of_row, self.n_moves, axis=0), n_rows, axis=1)
         return [*along_rows(self._still_moves(self.n_moves), None), *along_rows(noise, 1)]
 
     def _kept_at_rest(self, n_rows: int) -> Arguments:

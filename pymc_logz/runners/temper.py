@@ -252,7 +252,7 @@ class TemperBlock(MovesOfRows):
         if not chosen.any():
             return walkers
         position = np.array(walkers.state.position)
-        position[chosen] = fresh.take(np.count_nonzero(chosen))
+        position[chosen] = fresh.take(int(chosen.sum()))
         both = joined([walkers.state, self.start(position, fresh.rng).state])
         now = np.arange(chosen.size) + chosen.size * chosen
         return Walkers(rows_of(both, now), walkers.level)
