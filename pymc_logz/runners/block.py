@@ -193,12 +193,11 @@ class Block(MovesOfRows):
             source = generator_of_noise(compiled.backend, rng)
             n_drawn = n_rows if source is rng else n_computed
             noise = self.kernel.draw_noise(source, self.n_moves, n_drawn, self.given_path.n_dims)
-            if n_computed > n_drawn:
-                noise = lengthened(noise, n_computed, axis=1)
+            noise = lengthened(noise, n_computed, axis=1)
             moves = lengthened(moves, self.n_moves, axis=0)
             of_moves = [*along_rows(moves, None), *along_rows(noise, 1)]
-        if n_computed > len(state.position):
-            state = lengthened(state, n_computed, axis=0)
+        # or shortened, where the block before was JAX's and this one is a single move by NumPy
+        state = lengthened(state, n_computed, axis=0)
         state, traced = self._launched(state, of_moves, n_requested, n_computed, compiled)
 
         def trace() -> Trace:
