@@ -185,10 +185,10 @@ class Chains:
         draws, target_mcse = settings.draws, settings.target_mcse
         generators = spawn_generators(self.call.rngs.run, settings.chains)
         runs: list[Annealed] = []
-        n_next = draws
+        n_next, k = draws, planned.plan.n_temperatures
         while True:
-            back = settings.direction == "both" and not runs
-            report = self.report("Annealing", planned, n_next, back=back, grows=bool(runs))
+            n_moves = k if runs or settings.direction == "forward" else 2 * k + settings.tune
+            report = self.report("Annealing", planned, n_next, n_moves, grows=bool(runs))
             more = run_chains(planned, generators, n_next, settings.running, report)
             interrupted = len(more) < len(generators)
             if not runs:
@@ -214,18 +214,11 @@ class Chains:
             n_next = int(np.clip(1.1 * wanted - n_now, 0.1 * n_now, 3 * n_now)) + 1
 
     def report(
-        self,
-        what: str,
-        planned: Planned,
-        draws: int,
-        *,
-        forward: bool = True,
-        back: bool = False,
-        grows: bool = False,
+        self, what: str, planned: Planned, draws: int, n_moves: int, *, grows: bool = False
     ) -> Any:
-        """A line of the progress bar for all chains; they may grow by these rows.
+        """A line of the progress bar for all chains, which may grow by these rows.
 
-        They go ``forward``, ``back``, or one after the other.
+        Each row makes so many moves, on its way and on the way back if that comes next.
         """
         settings, block, k = self.call.settings, planned.block, planned.plan.n_temperatures
         more = f" to meet target_mcse={settings.target_mcse}" if grows else ""
@@ -233,9 +226,7 @@ class Chains:
         does = f"{what}{more}: {k} temperatures" if k > 1 else f"Weighting{more}"
         text = f"{does}, {settings.chains} chains"
         total = settings.chains * k
-        each = (forward * k + back * (k + settings.tune)) * block.cost_of_move
-        if planned.blend is not None:
-            each = planned.blend.tries
+        each = n_moves * block.cost_of_move if planned.blend is None else planned.blend.tries
         needs = self.call.needs(self.prepared, block.work, settings.chains * draws * each)
         return report_count(text, total, "; ".join(settings.cheaper()), needs)
 
@@ -255,7 +246,8 @@ class Chains:
                 )
         for draws in settings.more:
             generators = spawn_generators(self.call.rngs.run, settings.chains)
-            report, name = self.report("More particles", planned, draws), f"more-{draws}"
+            k, name = planned.plan.n_temperatures, f"more-{draws}"
+            report = self.report("More particles", planned, draws, k)
             more = run_chains(planned, generators, draws, settings.running, report, name)
             if len(more) < len(directions.forward):
                 break
@@ -285,13 +277,10 @@ class Chains:
             # shuffled before chains get a part each, as draws come in an order of their own
             order = np.resize(shuffling.permutation(len(rows)), sum(sizes))
             starts = [rows[part] for part in np.split(order, np.cumsum(sizes)[:-1])]
-        report = self.report("Reverse", planned, max(sizes), forward=False, back=True)
-        course, settings = AnnealCourse(planned.block, planned.plan.reverse()), self.call.settings
-        return finished(
-            anneal_each(
-                "reverse", course, starts, generators, settings.running, report, settings.tune
-            )
-        )
+        course, tune = AnnealCourse(planned.block, planned.plan.reverse()), self.call.settings.tune
+        n_moves, running = planned.plan.n_temperatures + tune, self.call.settings.running
+        report = self.report("Reverse", planned, max(sizes), n_moves)
+        return finished(anneal_each("reverse", course, starts, generators, running, report, tune))
 
 
 def doubts_of_run(

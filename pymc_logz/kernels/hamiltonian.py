@@ -250,7 +250,7 @@ def reflected_drift(
     unit = pt.stack([n / pt.sqrt((n**2).sum(axis=1, keepdims=True)) for n in whitened], axis=1)
     every = np.arange(len(walls))
     left = pt.ones_like(position[:, 0])
-    for _ in range(len(walls) + 4):
+    for _ in range(len(walls) + 5):
         velocity = strides(momentum, move)
         time, which = _first_hit(position, velocity, normals, bounds)
         hits = time < left
@@ -261,10 +261,7 @@ def reflected_drift(
         normal = pt.switch(pt.eq(which[:, None], every)[:, :, None], unit, 0.0).sum(axis=1)
         turned = momentum - 2.0 * (momentum * normal).sum(axis=1, keepdims=True) * normal
         momentum = pt.switch(hits[:, None], turned, momentum)
-    velocity = strides(momentum, move)
-    time, _ = _first_hit(position, velocity, normals, bounds)
-    end = position + left[:, None] * velocity
-    return pt.switch((time < left)[:, None], np.nan, end), momentum
+    return pt.switch((left > 0)[:, None], np.nan, position), momentum
 
 
 def _first_hit(

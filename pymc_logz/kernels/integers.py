@@ -86,23 +86,16 @@ class Gibbs(OfIntegers):
         The acceptance rate is 1, since what is drawn is never rejected.
         """
         path, (backward, uniform) = path.without_gradients(), noise
+        visit, sequences = self._visit, [in_order(backward, len(self.sites)), uniform.T]
         if self.together:
-            position, reference, ratio = self._update_jointly(path, state.position, move, uniform)
-        else:
-            position, reference, ratio = visits(
-                partial(self._visit, path),
-                [in_order(backward, len(self.sites)), uniform.T],
-                [state.position, *state.evaluation[:2]],
-                [move.beta, move.step_size],
-            )
-        evaluation = state.evaluation._replace(log_reference=reference, log_ratio=ratio)
-        accepted = pt.ones_like(state.evaluation.log_ratio)
-        return KernelState(position, state.momentum, evaluation), KernelInfo(accepted)
+            visit, sequences = self._visit_all, [uniform[None]]
+        constants = [move.beta, move.step_size]
+        [end] = visits(partial(visit, path), sequences, state, constants)
+        return end, KernelInfo(pt.ones_like(state.evaluation.log_ratio))
 
-    def _update_jointly(
-        self, path: AnnealingPath, position: TensorVariable, move: Move, uniform: TensorVariable
-    ) -> list[Any]:
+    def _visit_all(self, path: AnnealingPath, *args: Any) -> list[Any]:
         """Rows with entries drawn that are independent given the rest, and their densities."""
+        uniform, position, _, _, beta, step_size = args
         entries = path.entries
         if entries is None or entries.sites != self.sites:
             raise ValueError("together=True needs a path on which these entries are independent")
@@ -110,14 +103,14 @@ class Gibbs(OfIntegers):
         found = path.evaluate_entries(position)
         rest = found[0], found[2]
         pieces = [part.reshape((-1, k, m)) for part in (found[1], found[3])]
-        beta = move.beta[:, None, None] if move.beta.ndim else move.beta
+        beta = beta[:, None, None] if beta.ndim else beta
         density = log_density(Evaluation(pieces[0], pieces[1], None, None), beta)
         drawn_now = drawn(density.swapaxes(1, 2).reshape((-1, k)), uniform.ravel())
         columns = np.array([site.column for site in self.sites])
         lower = np.array([site.lower or 0 for site in self.sites])
         before = pt.cast(pt.clip(position[:, columns] - lower, 0, k - 1), "int64")
         possible = (density.max(axis=1) > -np.inf).all(axis=1)
-        moves = ((move.step_size > 0) & possible)[:, None]
+        moves = ((step_size > 0) & possible)[:, None]
         chosen = pt.switch(moves, drawn_now.reshape((-1, m)), before)
         is_there = pt.eq(np.arange(k)[:, None], chosen[:, None, :])
         reference, ratio = (
@@ -245,14 +238,11 @@ class IntegerWalk(OfIntegers):
         is_vector = move.scale.ndim == move.step_size.ndim + 1
         spread_of_all = move.scale if is_vector else pt.sqrt((move.scale**2).sum(axis=-1))
         backward, *of_visits = noise
-        position, reference, ratio, rate = visits(
-            visit,
-            [in_order(backward, n_visits), *(part.T for part in of_visits)],
-            [state.position, *state.evaluation[:2], pt.zeros_like(state.evaluation[0])],
-            [move.beta, move.step_size, spread_of_all],
-        )
-        evaluation = state.evaluation._replace(log_reference=reference, log_ratio=ratio)
-        return KernelState(position, state.momentum, evaluation), KernelInfo(rate)
+        sequences = [in_order(backward, n_visits), *(part.T for part in of_visits)]
+        constants = [move.beta, move.step_size, spread_of_all]
+        none = pt.zeros_like(state.evaluation[0])
+        end, rate = visits(visit, sequences, state, constants, none)
+        return end, KernelInfo(rate)
 
 
 def table_of(sites: tuple[Site, ...], n_dims: int) -> list[Any]:
@@ -279,19 +269,29 @@ def in_order(backward: TensorVariable, n_visits: int) -> TensorVariable:
     return pt.switch(backward < 0.5, n_visits - 1 - each, each)
 
 
-def visits(visit: Any, sequences: list[Any], carried: list[Any], constants: list[Any]) -> list[Any]:
-    """What a loop over visits, the first axis of sequences, leaves of what they carry."""
+def visits(
+    visit: Any, sequences: list[Any], state: KernelState, constants: list[Any], *sums: Any
+) -> list[Any]:
+    """State after a loop over visits, the first axis of sequences, and sums that begin as these.
+
+    A visit takes its part of the sequences, rows, their densities, the sums, and the constants.
+    """
+    carried = [state.position, *state.evaluation[:2], *sums]
     if sequences[0].type.shape[0] == 1:
-        return list(visit(*(part[0] for part in sequences), *carried, *constants))
-    ends = pytensor.scan(
-        visit,
-        sequences=sequences,
-        outputs_info=carried,
-        non_sequences=constants,
-        return_updates=False,
-        # not strict: the path may hold data of the rows, which come along
-    )
-    return [end[-1] for end in ends]
+        ends = visit(*(part[0] for part in sequences), *carried, *constants)
+    else:
+        every = pytensor.scan(
+            visit,
+            sequences=sequences,
+            outputs_info=carried,
+            non_sequences=constants,
+            return_updates=False,
+            # not strict: the path may hold data of the rows, which come along
+        )
+        ends = [end[-1] for end in every]
+    position, reference, ratio, *totals = ends
+    evaluation = Evaluation(reference, ratio, *state.evaluation[2:])
+    return [state._replace(position=position, evaluation=evaluation), *totals]
 
 
 def _partners(

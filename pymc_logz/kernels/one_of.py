@@ -39,6 +39,8 @@ class CombinedKernel:
     step_size = property(attrgetter("leader.step_size"), doc="That of the leader.")
     scale = property(attrgetter("leader.scale"), doc="That of the leader.")
     dense = property(attrgetter("leader.dense"), doc="That of the leader.")
+    acceptance_for = property(attrgetter("leader.acceptance_for"), doc="That of the leader.")
+    tuned_step_size = property(attrgetter("leader.tuned_step_size"), doc="That of the leader.")
 
     @property
     def needs_gradient(self) -> bool:
@@ -52,16 +54,6 @@ class CombinedKernel:
                 own = step_size if kernel.step_size is None else kernel.step_size
                 return kernel.refreshment_for(np.full_like(step_size, own))
         return np.zeros_like(step_size)
-
-    def acceptance_for(self, target_accept: float) -> float:
-        """That of the leader."""
-        return self.leader.acceptance_for(target_accept)
-
-    def tuned_step_size(
-        self, step_size: float, acceptance_rate: float, target_accept: float
-    ) -> float:
-        """That of the leader."""
-        return self.leader.tuned_step_size(step_size, acceptance_rate, target_accept)
 
 
 def refreshment_at_two_steps(kernel: Kernel) -> np.ndarray:

@@ -11,7 +11,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_logz.arguments import check_integer, check_positive
 from pymc_logz.kernels.base import MAX_STEPS, KernelInfo, KernelState, Move, draw_log_uniform
-from pymc_logz.kernels.integers import visits
+from pymc_logz.kernels.integers import in_order, visits
 from pymc_logz.kernels.tuning import KernelDefaults, check_scale
 from pymc_logz.paths.geometric import AnnealingPath, Evaluation, log_density
 
@@ -121,9 +121,8 @@ class Slice(KernelDefaults):
             directions = move.scale[..., None] * pt.eye(move.scale.shape[-1])
         else:
             directions = move.scale.swapaxes(-1, -2)
-        each = np.arange(path.n_dims)[:, None]
         forward, log_level, place, split, tries = noise
-        order = pt.switch(forward < 0.5, each, path.n_dims - 1 - each)
+        order = in_order(1.0 - forward, path.n_dims)
 
         def visit(*args: Any) -> list[Any]:
             which, log_level, place, split, tries, position, reference, ratio = args[:8]
@@ -140,14 +139,11 @@ class Slice(KernelDefaults):
                 n_found + found.found,
             ]
 
-        position, reference, ratio, n_found = visits(
-            visit,
-            [order, log_level.T, place.T, split.T, tries.transpose(1, 2, 0)],
-            [state.position, *state.evaluation[:2], pt.zeros_like(state.evaluation[0])],
-            [move.beta, move.step_size, directions],
-        )
-        evaluation = Evaluation(reference, ratio, *state.evaluation[2:])
-        return KernelState(position, state.momentum, evaluation), KernelInfo(n_found / path.n_dims)
+        sequences = [order, log_level.T, place.T, split.T, tries.transpose(1, 2, 0)]
+        constants = [move.beta, move.step_size, directions]
+        none = pt.zeros_like(state.evaluation[0])
+        end, n_found = visits(visit, sequences, state, constants, none)
+        return end, KernelInfo(n_found / path.n_dims)
 
     def _search(
         self,

@@ -8,7 +8,7 @@ import numpy as np
 
 from pymc_logz.kernels.base import Kernel, KernelState, Move
 from pymc_logz.runners.arrays import joined, rows_of
-from pymc_logz.runners.block import Block, Trace
+from pymc_logz.runners.block import MOST_BRIEF, Block, Trace
 from pymc_logz.runners.moves_of_rows import Report, in_turn
 from pymc_logz.weights import weight_ess, weighted_mean
 
@@ -147,7 +147,7 @@ def go_on(
     """Rows after the moves that are left, or after whole blocks if the report ends them."""
     # where they stop changes no bit of what they will come to
     n_moves = plan.n_temperatures
-    block = block.to_make(n_moves)
+    block = block.changed(is_brief=n_moves <= MOST_BRIEF)
     # written in place from here on: there may be very many temperatures
     underway = underway._replace(stage=underway.stage.copy())
     increments = np.diff(plan.betas)

@@ -104,10 +104,6 @@ class Block(MovesOfRows):
         few_enough = most_rows >= self._together(self.n_rows)
         return self if few_enough else self.changed(most_rows=most_rows)
 
-    def to_make(self, n_moves: int) -> "Block":
-        """The same moves, of which so many are to be made of each row."""
-        return self.changed(is_brief=n_moves <= MOST_BRIEF)
-
     def _step(self, path: AnnealingPath) -> Step:
         state = symbolic_state(path.n_dims)
         move = Move(
@@ -197,12 +193,11 @@ class Block(MovesOfRows):
             source = generator_of_noise(compiled.backend, rng)
             n_drawn = n_rows if source is rng else n_computed
             noise = self.kernel.draw_noise(source, self.n_moves, n_drawn, self.given_path.n_dims)
-            if n_computed > n_drawn:
-                noise = lengthened(noise, n_computed, axis=1)
+            noise = lengthened(noise, n_computed, axis=1)
             moves = lengthened(moves, self.n_moves, axis=0)
             of_moves = [*along_rows(moves, None), *along_rows(noise, 1)]
-        if n_computed > len(state.position):
-            state = lengthened(state, n_computed, axis=0)
+        # or shortened, where the block before was JAX's and this one is a single move by NumPy
+        state = lengthened(state, n_computed, axis=0)
         state, traced = self._launched(state, of_moves, n_requested, n_computed, compiled)
 
         def trace() -> Trace:
@@ -211,9 +206,8 @@ class Block(MovesOfRows):
         return state, trace
 
     def _resting(self, n_rows: int) -> Arguments:
-        """Arguments of moves of rows that stay where they are."""
-        rng, n_dims = np.random.default_rng(0), self.given_path.n_dims
-        noise = self.kernel.draw_noise(rng, self.n_moves, n_rows, n_dims)
+        """Arguments of moves of rows that stay where they are, whatever their noise."""
+        noise = lengthened(lengthened(self.noise_of_row, self.n_moves, axis=0), n_rows, axis=1)
         return [*along_rows(self._still_moves(self.n_moves), None), *along_rows(noise, 1)]
 
     def _kept_at_rest(self, n_rows: int) -> Arguments:

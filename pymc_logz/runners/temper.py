@@ -13,7 +13,6 @@ from pymc_logz.graphs.loops import Step
 from pymc_logz.kernels.base import KernelState, Move, draw_log_uniform
 from pymc_logz.runners.arrays import (
     along_rows,
-    filled,
     joined,
     largest_of,
     leaves,
@@ -247,19 +246,16 @@ class TemperBlock(MovesOfRows):
         # a few hundredths of it; where all chains have missed them, none of their errors tells
         if self.given_path.is_binary:  # a sweep at beta = 0 is a fresh draw of bits
             return walkers
-        level = np.asarray(walkers.level)
         if not tables.betas[0] == 0 < tables.betas[-1]:
             return walkers
-        (chosen,) = np.nonzero(np.asarray(tables.betas)[level] == 0)
-        if not chosen.size:
+        chosen = np.asarray(tables.betas)[np.asarray(walkers.level)] == 0
+        if not chosen.any():
             return walkers
         position = np.array(walkers.state.position)
-        position[chosen] = fresh.take(chosen.size)
-        started = leaves(self.start(position, fresh.rng).state)
-        parts = [np.array(part) for part in leaves(walkers.state)]
-        for part, new in zip(parts, started, strict=True):
-            part[chosen] = np.asarray(new)[chosen]
-        return Walkers(filled(walkers.state, parts), walkers.level)
+        position[chosen] = fresh.take(int(chosen.sum()))
+        both = joined([walkers.state, self.start(position, fresh.rng).state])
+        now = np.arange(chosen.size) + chosen.size * chosen
+        return Walkers(rows_of(both, now), walkers.level)
 
     def launch(
         self,

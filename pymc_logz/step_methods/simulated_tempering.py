@@ -15,7 +15,7 @@ from pymc_logz.kernels.base import Kernel
 from pymc_logz.loop.calls import begun
 from pymc_logz.loop.frozen import Planned
 from pymc_logz.models.context import without_labels
-from pymc_logz.runners.arrays import filled, leaves, mapped
+from pymc_logz.runners.arrays import joined, rows_of
 from pymc_logz.runners.moves import kernel_for
 from pymc_logz.runners.temper import TemperBlock, Walkers
 from pymc_logz.step_methods.base import BatchedStep, declared
@@ -24,12 +24,6 @@ from pymc_logz.tempered.run import place_levels, warm_up
 from pymc_logz.tempered.settings import TemperedSettings
 from pymc_logz.tempered.warm_up import Ladder, climb
 from pymc_logz.trees.posterior import checked_reference
-
-
-def with_held(held: Walkers, walkers: Walkers) -> Walkers:
-    """Walkers, and in front of them the row that is held at beta = 1, the first of those given."""
-    parts = zip(leaves(held), leaves(walkers), strict=True)
-    return filled(held, (np.concatenate([old[:1], np.asarray(new)]) for old, new in parts))
 
 
 class Draws(NamedTuple):
@@ -71,7 +65,7 @@ def refresh_held(
         return walkers, False
     order = np.arange(log_ratio.size)
     order[[0, row]] = row, 0
-    walkers = mapped(lambda part: part[order], walkers)
+    walkers = rows_of(walkers, order)
     walkers.level[row] = level
     return walkers, True
 
@@ -89,17 +83,15 @@ class WalkSource(BlockSource):
         self.n_walkers = walking.n_walkers
 
     def batch(self, carried: Walkers | None, rng: np.random.Generator) -> tuple[Walkers, Draws]:
-        """A batch of draws, and the walkers to go on with; None starts new ones."""
+        """A batch of draws, and rows to go on with, the held one first; None starts new ones."""
         now = self._start(rng) if carried is None else carried
         tables = self.ladder.tables(self.kernel)
         records = []
         fresh = self.walking.fresh_rows(self.batch_size * self.walking.n_moves, rng)
         for _ in range(self.batch_size):
-            walkers = mapped(lambda part: part[1:], now)
-            walkers = self.walking.renewed(walkers, tables, fresh)
+            walkers = self.walking.renewed(rows_of(now, slice(1, None)), tables, fresh)
             walkers, trace = self.walking.launch(walkers, tables, rng)
-            moved = with_held(now, walkers)
-            walker_log_ratio = moved.state.evaluation.log_ratio[1:]
+            moved, walk = joined([rows_of(now, slice(1)), walkers]), trace()
             now, accepted = refresh_held(moved, self.ladder, rng)
             log_reference, log_ratio = (part[0] for part in now.state.evaluation[:2])
             records.append(
@@ -108,11 +100,9 @@ class WalkSource(BlockSource):
                     log_ratio=log_ratio,
                     model_logp=log_reference + log_ratio,
                     accepted=np.array(float(accepted)),
-                    acceptance_rate=np.array(trace().acceptance_rate.mean()),
+                    acceptance_rate=np.array(walk.acceptance_rate.mean()),
                     walker_level=moved.level[1:],
-                    walker_log_ratio=np.where(
-                        np.isnan(walker_log_ratio), -np.inf, walker_log_ratio
-                    ),
+                    walker_log_ratio=walk.log_ratio[-1],
                 )
             )
         return now, Draws(*(np.stack(column) for column in zip(*records, strict=True)))
@@ -121,8 +111,7 @@ class WalkSource(BlockSource):
         """Walkers at levels of their own; any of them is held until a first draw is made."""
         start = self.block.path.sample_reference(rng, self.n_walkers)
         walkers, _ = climb(self.walking, self.ladder, start, self.tune, rng)
-        first = int(np.argmax(walkers.level))
-        return with_held(mapped(lambda part: np.asarray(part)[first:], walkers), walkers)
+        return joined([rows_of(walkers, [np.argmax(walkers.level)]), walkers])
 
     @cached_property
     def walking(self) -> TemperBlock:

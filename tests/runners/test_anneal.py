@@ -13,6 +13,7 @@ from pymc_logz.kernels import Hamiltonian
 from pymc_logz.kernels.base import Move
 from pymc_logz.paths.schedules import linear_betas
 from pymc_logz.runners.anneal import Annealed, Plan, anneal
+from pymc_logz.runners.block import MOST_BRIEF, MOVES_PER_BLOCK, Block
 from pymc_logz.weights import weight_ess
 
 KERNEL = Hamiltonian()
@@ -254,6 +255,20 @@ def test_no_row_with_support_gives_no_numpy_warning() -> None:
     run = run_dead_zones(np.full((N_ROWS, 1), 4.0), n_temperatures=1)
     assert np.all(np.isneginf(run.log_weight))
     run_dead_zones(np.full((N_ROWS, 1), 4.0))
+
+
+def test_a_last_move_alone_is_of_as_many_rows_as_those_before() -> None:
+    """Catches rows that JAX has filled up, handed to NumPy, which makes the last move by itself."""
+    pytest.importorskip("jax")
+    target, n_temperatures = TARGETS["gaussian"], MOST_BRIEF + 1
+    assert n_temperatures % MOVES_PER_BLOCK == 1
+    plan, start = target.plan(linear_betas(n_temperatures), 0.9), np.zeros((5, target.n_dims))
+    runs = [
+        anneal(Block(target.path(), KERNEL, 8, kwargs), plan, start, make_rng("alone"))
+        for kwargs in (None, {"mode": "JAX"})
+    ]
+    np.testing.assert_allclose(runs[0].log_weight, runs[1].log_weight, atol=1e-8)
+    np.testing.assert_allclose(runs[0].position, runs[1].position, atol=1e-8)
 
 
 def test_weight_ess_of_known_weights() -> None:
