@@ -24,7 +24,7 @@ from pymc_logz.runners.moves_of_rows import Stopwatch
 from pymc_logz.runners.progress import progress_bar, report_count
 from pymc_logz.seeds import random_generator, spawn_generators
 from pymc_logz.trees.chains import check_stored_density
-from pymc_logz.trees.doubts import Doubt, doubted, noted, prior_doubts, warn_of_status
+from pymc_logz.trees.doubts import Doubt, prior_doubts, warn_of_status, with_doubts
 from pymc_logz.trees.kinds import MANIFOLD_BRIDGED
 from pymc_logz.trees.layout import evidence_dataset, with_evidence
 from pymc_logz.trees.posterior import posterior_rows
@@ -78,13 +78,13 @@ def manifold_bridge(
                 reason = "searches from prior draws lead to mass where no chain has been"
                 found = [Doubt("missed_mode", reason)]
             report(1)
-    doubts = [*posterior.doubts, *prior_doubts(prior_doubt)]  # of which there have been warnings
-    [estimate] = doubted([estimate], [*doubts, *found])
-    if not doubts:
+    known = [*posterior.doubts, *prior_doubts(prior_doubt)]  # of which there have been warnings
+    [estimate], notes = with_doubts([estimate], [*known, *found], known)
+    if not (known or found):
         warn_of_status(estimate)
     watch.end("sampling_time")
     attrs = {
-        **noted([*doubts, *found]),
+        **notes,
         **{name: float(value) for name, value in estimate.details.items()},
         "n_charts": len(charts),
         "share_reached": reached,

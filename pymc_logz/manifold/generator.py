@@ -8,11 +8,13 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
+from pymc.logprob.abstract import MeasurableOp
 from pymc.pytensorf import rewrite_pregrad
 from pytensor.graph.basic import Apply, Variable
-from pytensor.graph.replace import vectorize_graph
+from pytensor.graph.replace import graph_replace, vectorize_graph
+from pytensor.graph.traversal import ancestors
 from pytensor.scan.op import Scan
-from pytensor.tensor.shape import SpecifyShape
+from pytensor.tensor.shape import Shape, SpecifyShape
 from pytensor.tensor.subtensor import Subtensor, get_constant_idx, get_idx_list
 
 from pymc_logz.errors import ModelError
@@ -43,8 +45,19 @@ def without_recurrence(observations: Sequence[Variable]) -> list[Variable]:
         if observed_at.keys() >= set(states):
             with suppress(NotImplementedError, ValueError):  # the loop computes the same
                 others = [observed_at[one] for one in states]
-                result[i] = _vectorized_over_steps(node, state, others)
+                result[i] = _with_known_shapes(_vectorized_over_steps(node, state, others))
     return result
+
+
+def _with_known_shapes(output: Variable) -> Variable:
+    """The same graph, without what matters by its known shape alone, as noise of another state."""
+    drawn = [one for one in ancestors([output]) if isinstance(one.owner_op, MeasurableOp)]
+    known = {
+        one: pt.constant(one.owner.inputs[0].type.shape, dtype="int64")
+        for one in ancestors([output], blockers=drawn)
+        if isinstance(one.owner_op, Shape) and None not in one.owner.inputs[0].type.shape
+    }
+    return graph_replace(output, known) if known else output
 
 
 def _place(output: Variable) -> tuple[Apply, int] | None:

@@ -145,6 +145,14 @@ def test_another_run_is_refused(kept: xr.DataTree) -> None:
         lz.sample_tempered(64, 2, model=model(), checkpoint=path, **SHORT)
 
 
+def test_other_temperatures_are_refused_however_they_are_given(tmp_path: Path) -> None:
+    """Would catch a tuple that no one looks at, so that the first run came back for the second."""
+    given: dict[str, Any] = {"model": model(), "checkpoint": tmp_path / "run.ckpt", **SHORT}
+    lz.sample_hais(16, 2, betas=(0.0, 0.1, 0.5, 1.0), **given)
+    with pytest.raises(lz.CheckpointError, match="settings 'betas'"):
+        lz.sample_hais(16, 2, betas=(0.0, 0.2, 0.5, 1.0), **given)
+
+
 def test_another_version_is_refused(kept: xr.DataTree, monkeypatch: pytest.MonkeyPatch) -> None:
     """Would catch a run that goes on with a library that rounds otherwise."""
     monkeypatch.setattr(identity, "versions_of", lambda names: dict.fromkeys(names, "0.1"))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytensor.tensor as pt
 import pytest
 
@@ -115,6 +116,33 @@ def test_units_do_not_matter(unit, offset):
     )
     # what rounding leaves of an offset of 1e5 is 1e-6 of a unit
     assert float(ours) == pytest.approx(float(theirs), abs=1e-4)
+
+
+def test_a_loop_over_the_noise_of_two_states():
+    """Would catch noise taken for that of both, since the number of steps is the shorter one's."""
+    data = [np.array(DATA), np.array(X)]
+    with pm.Model() as simulator:
+        rate = pm.Normal("rate")
+        noises = [pm.Normal(f"n{i}", shape=3) for i in range(2)]
+
+        def step(first, second, x, y, rate):
+            return x + rate * y + 0.3 * first, y - rate * x + 0.2 * second
+
+        states = pytensor.scan(
+            step,
+            sequences=noises,
+            outputs_info=[pt.constant(np.float64(1)), pt.constant(np.float64(0.5))],
+            non_sequences=[rate],
+            return_updates=False,
+        )
+        for name, state, observed in zip("xy", states, data, strict=True):
+            ExactObservation(name, state, observed)
+    before = [np.r_[start, one[:-1]] for start, one in zip((1.0, 0.5), data, strict=True)]
+    with pm.Model() as by_hand:
+        rate = pm.Normal("rate")
+        pm.Normal("x", before[0] + rate * before[1], 0.3, observed=data[0])
+        pm.Normal("y", before[1] - rate * before[0], 0.2, observed=data[1])
+    same_density(likelihood_form(simulator), by_hand)
 
 
 def test_initial_values_do_not_matter():

@@ -209,7 +209,7 @@ def test_a_mode_that_no_chain_visits_is_missed(name):
     assert n_found >= 4 or name in ("linear", "circle")
 
 
-@pytest.mark.filterwarnings("ignore:manifold_bridge has status 'missed_mode'")
+@pytest.mark.filterwarnings("ignore::pymc_logz.EvidenceWarning")
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))]
 )

@@ -86,3 +86,19 @@ def test_fewer_rows_together_where_there_is_much_data(as_data: bool) -> None:
     wanted = -0.5 * (rows**2).ravel() - 0.5 * ((y - rows) ** 2).sum(axis=1)
     found = log_prior + log_ratio
     np.testing.assert_allclose(found - found[0], wanted - wanted[0], atol=1e-7)
+
+
+def test_sums_over_an_axis_of_one_entry() -> None:
+    """Catches wrong sums of XLA: jaxlib 0.12's are, where such arrays are inputs, off by nats.
+
+    Of the same model as `pymc.sampling.jax.get_jaxified_logp` has it, batched and jitted, they are.
+    """
+    pytest.importorskip("jax", reason="needs the jax extra")
+    with pm.Model() as model:
+        scale = pm.Normal("scale", shape=64)
+        effect = pm.Normal("effect", 0, pm.math.exp(scale[:, None] / 2), shape=(64, 1))
+        pm.Normal("y", effect, 1.5, observed=np.linspace(-3, 3, 64)[:, None])
+    flat, rows = flatten_model(model), np.random.default_rng(0).normal(size=(512, 128))
+    here, there = (RowDensity(flat, {"mode": mode}) for mode in ("JAX", "FAST_COMPILE"))
+    assert here.compiled.backend == "jax"
+    np.testing.assert_allclose(here(rows), there(rows), rtol=1e-10)
