@@ -32,6 +32,8 @@ class WholeFactors:
     def solved(self, x: np.ndarray) -> np.ndarray:
         """Solutions (K, n); NaN for a matrix that is singular."""
         try:
+            if len(self.matrix) == 1:  # factored once
+                return np.asarray(np.linalg.solve(self.matrix[0], x.T).T)
             return np.asarray(np.linalg.solve(self.matrix, x[..., None])[..., 0])
         except np.linalg.LinAlgError:  # scales so far apart that one has a pivot of zero
             whole = (np.linalg.slogdet(self.matrix)[0] > 0)[:, None, None]
