@@ -6,8 +6,9 @@ import signal
 import threading
 import warnings
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from typing import Any
 
 PACKAGE = os.path.dirname(__file__) + os.sep
@@ -296,17 +297,24 @@ STATUS_SENTENCES = WITH_NUMBER | WITHOUT_NUMBER
 USABLE_STATUSES = frozenset(WITH_NUMBER)
 
 
-@contextmanager
-def says_if_interrupted(doing: str) -> Iterator[None]:
+def says_if_interrupted[**P, R](doing: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorator: an interrupt (Ctrl-C) says "while" what it came: nothing of that is stored."""
-    try:
-        yield
-    except KeyboardInterrupt as interrupt:
-        if interrupt.args:  # an inner function said it
-            raise
-        raise KeyboardInterrupt(
-            f"interrupted while {doing}: there is no result, and nothing of it is stored"
-        ) from None
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @wraps(function)
+        def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+            try:
+                return function(*args, **kwargs)
+            except KeyboardInterrupt as interrupt:
+                if interrupt.args:  # an inner function said it
+                    raise
+                raise KeyboardInterrupt(
+                    f"interrupted while {doing}: there is no result, and nothing of it is stored"
+                ) from None
+
+        return wrapped
+
+    return decorate
 
 
 @contextmanager

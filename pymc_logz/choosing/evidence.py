@@ -155,8 +155,7 @@ def evidence(
     if model is not None:
         model = model_from(model, "evidence(idata, model)")
     of_posterior = pm.Model.get_context(error_if_none=False) if model is None else model
-    kind = kinds.kind_of(idata, "idata")
-    material = kinds.material_of(idata, kind)
+    material = kinds.material_of(idata, "idata")
     if methods is None and of_posterior is not None and material == kinds.ROWS:
         reason = "a posterior was given with its model, and neither weights nor temperatures"
         chosen = "manifold_bridge" if exact_observations(of_posterior) else "bridge"
@@ -164,7 +163,7 @@ def evidence(
         options = {"cross_check": "student" if cross_check else None, **how._asdict(), **kwargs}
         found = chosen_by(bridge_sampling(idata, of_posterior, **options), chosen, reason)
         return with_second_opinion(found, of_posterior, how) if cross_check else found
-    _check_stored(idata, kind, material, methods, kwargs)
+    _check_stored(idata, material, methods, kwargs)
     if model is not None:
         check_same_model(idata, model, compile_kwargs)
     found = _OF_MATERIAL.get(material, _as_stored)(idata, methods)
@@ -175,12 +174,13 @@ def evidence(
     return with_second_opinion(found, model, how)
 
 
-def _check_stored(idata: xr.DataTree, kind: str, material: str, methods: Any, kwargs: Any) -> None:
+def _check_stored(idata: xr.DataTree, material: str, methods: Any, kwargs: Any) -> None:
     """Raise for what does not apply to a tree without its model, or a tree without a log Z."""
     if kwargs:
         raise TypeError(
             f"{sorted(kwargs)} apply only when a model is given, not a DataTree with a log Z"
         )
+    kind = kinds.kind_of(idata)
     if methods is not None and kind == kinds.TEMPERED_SUMS:
         raise ValueError(
             f"methods={methods!r} needs the draws of a tempered run, and this one kept their sums, "

@@ -118,9 +118,10 @@ def kind_of(tree: Any, name: str = "tree") -> str:
     return kind
 
 
-def material_of(tree: xr.DataTree, kind: str) -> str:
-    """What log Z of a tree of this kind can be made of: as `Kind.material`, if it still has it."""
-    return KINDS[kind].material if KINDS[kind].held_in in tree.children else STORED
+def material_of(tree: Any, name: str = "tree") -> str:
+    """What log Z of a tree can be made of: as `Kind.material`, if the tree still has it."""
+    kind = KINDS[kind_of(tree, name)]
+    return kind.material if kind.held_in in tree.children else STORED
 
 
 def marked(tree: xr.DataTree, kind: str) -> xr.DataTree:

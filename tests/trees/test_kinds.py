@@ -112,7 +112,7 @@ def test_a_tree_stays_what_it_is(kind: str, made: dict[str, xr.DataTree], tmp_pa
     for file, engine in (("a.nc", "h5netcdf"), ("a.zarr", "zarr")):
         with xr.open_datatree(tmp_path / file, engine=engine) as back:
             assert kind_of(back) == kind
-            assert material_of(back, kind) == KINDS[kind].material
+            assert material_of(back) == KINDS[kind].material
             assert back.load().identical(tree)
     for group in tree.subtree:
         assert not [name for name, one in group.variables.items() if one.dtype.kind == "O"]
