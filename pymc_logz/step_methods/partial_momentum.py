@@ -19,6 +19,7 @@ from pymc_logz.graphs.gradients import needs_gradients
 from pymc_logz.kernels import hamiltonian
 from pymc_logz.kernels.hamiltonian import check_refreshment, fraction_replaced, refreshed
 from pymc_logz.kernels.tuning import reasonable_step_size
+from pymc_logz.models.context import without_labels
 from pymc_logz.models.rows import columns_of
 from pymc_logz.seeds import random_generator
 from pymc_logz.step_methods.base import (
@@ -211,9 +212,11 @@ class PartialMomentumHMC(ChosenStep):
         check_positive(step_size=step_size)
         check_below_one(jitter=jitter)
         settings: dict[str, Any] = {"initial_point": initial_point, **(compile_kwargs or {})}
+        model = without_labels(model)
+        values = [var for var in model.value_vars if var.name in shapes]
         with model, needs_gradients("step=pm.Slice() or step=pm.Metropolis()"):
             # inside the model, so that its check_bounds counts
-            self._log_density = model.logp_dlogp_function(self.vars, ravel_inputs=True, **settings)
+            self._log_density = model.logp_dlogp_function(values, ravel_inputs=True, **settings)
         self._log_density._pytensor_function.trust_input = True
         self._other_names = tuple(self._log_density._extra_vars_shared)
         self._n_dims = n_dims

@@ -101,6 +101,19 @@ def test_steps_move_labelled_variables() -> None:
     np.testing.assert_allclose(mean, y.sum(axis=1) / 6, atol=4 * 0.41 / np.sqrt(50))
 
 
+def test_a_chain_follows_the_gradient_of_a_labelled_potential() -> None:
+    """Would catch a density of labelled graphs, which have no gradient."""
+    with pm.Model(coords=COORDS):
+        effect = pmd.Normal("effect", 0, 1, dims="group")
+        pmd.Potential("seen", -1.5 * (effect - 1) ** 2)
+        step = lz.PartialMomentumHMC(rng=1)
+        made = {"draws": 600, "tune": 300, "chains": 1, "progressbar": False, "random_seed": 1}
+        posterior = pm.sample(step=step, compute_convergence_checks=False, **made)["posterior"]
+    mean = posterior["effect"].mean(("chain", "draw")).to_numpy()
+    # a normal of mean 3/4 and precision 4, and 50 independent draws at least
+    np.testing.assert_allclose(mean, 0.75, atol=4 * 0.5 / np.sqrt(50))
+
+
 @pytest.mark.filterwarnings("ignore:the model has potentials:pymc_logz.errors.EvidenceWarning")
 def test_what_tensors_do_not_have_is_refused() -> None:
     """Would catch values along another dimension than that which sums to one."""
