@@ -33,7 +33,7 @@ from pymc_logz.trees.doubts import (
     second_opinions,
     with_doubts,
 )
-from pymc_logz.trees.layout import ESTIMATOR, estimate_of, evidence_dataset
+from pymc_logz.trees.layout import ESTIMATOR, estimate_of, evidence_dataset, with_evidence
 from pymc_logz.trees.posterior import check_data, checked_variables
 from pymc_logz.wings import from_wing
 
@@ -49,7 +49,7 @@ class How(NamedTuple):
 def chosen_by(tree: xr.DataTree, chosen: str, reason: str) -> xr.DataTree:
     """The tree with the choice in the attributes of ``evidence``."""
     group = tree["evidence"].to_dataset()
-    return tree.assign(evidence=xr.DataTree(group.assign_attrs(chosen=chosen, reason=reason)))
+    return with_evidence(tree, group.assign_attrs(chosen=chosen, reason=reason))
 
 
 def spent_on(tree: xr.DataTree) -> dict[str, int]:
@@ -66,8 +66,7 @@ def spent_before(tree: xr.DataTree, spent: Mapping[str, int]) -> xr.DataTree:
     group = tree["evidence"].to_dataset()
     before = {f"pilot_{unit}": n for unit, n in spent.items()}
     sums = {name: n + int(group.attrs.get(name, 0)) for name, n in before.items()}
-    group = group.assign_attrs({name: n for name, n in sums.items() if n})
-    return tree.assign(evidence=xr.DataTree(group))
+    return with_evidence(tree, group.assign_attrs({name: n for name, n in sums.items() if n}))
 
 
 OF_TARGET = ("maybe_infinite", "missed_mode", "unchecked_prior")
@@ -184,9 +183,9 @@ def with_another_route(tree: xr.DataTree, model: pm.Model, how: How) -> xr.DataT
     if own.status != "ok":
         attrs = {**group.attrs, "reason": f"{why}; {own.method} had status {own.status!r}"}
         both = evidence_dataset([first, own], {**attrs, **notes})
-        return spent_before(tree.assign(evidence=xr.DataTree(both)), spent_on(other))
+        return spent_before(with_evidence(tree, both), spent_on(other))
     attrs = {k: v for k, v in other["evidence"].attrs.items() if k != DOUBTS}
-    other = other.assign(evidence=xr.DataTree(evidence_dataset([own, first], attrs)))
+    other = with_evidence(other, evidence_dataset([own, first], attrs))
     return chosen_by(spent_before(other, spent_on(tree)), own.method, why)
 
 

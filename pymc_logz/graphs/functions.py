@@ -1,7 +1,7 @@
 """PyTensor functions as models need them: which mode, made once and kept, one call at a time."""
 
 import threading
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytensor.tensor as pt
 from pytensor.compile.mode import Mode, get_mode, optdb
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import ancestors, toposort
+from pytensor.tensor.shape import Shape
 
 _compiling = threading.RLock()
 """Held while PyTensor compiles: it sets its default mode meanwhile, which is for all threads."""
@@ -109,6 +110,15 @@ def cheaply_compiled(inputs: Any, outputs: Any) -> Callable[..., Any]:
     kwargs = compile_kwargs_for("FAST_COMPILE", {"on_unused_input": "ignore"})
     with without_c():
         return one_at_a_time(function_for(inputs, outputs, **kwargs))
+
+
+def known_shapes(variables: Iterable[Variable]) -> dict[Variable, Variable]:
+    """Constants that may take the place of those of these variables that are known shapes."""
+    return {
+        one: pt.constant(one.owner.inputs[0].type.shape, dtype="int64")
+        for one in variables
+        if isinstance(one.owner_op, Shape) and None not in one.owner.inputs[0].type.shape
+    }
 
 
 def wider(outputs: Sequence[Variable]) -> list[Variable]:

@@ -274,8 +274,10 @@ class Search:
         At most so many tops are looked at. Weights above ``heavy`` are too large.
         """
         tops, look = self.tops.chosen(slice(most)), self.look
+        if look is None:
+            return []
         rows = tops.position[self.log_weight_at(tops, shares) > np.log(heavy)]
-        if look is None or not len(rows):
+        if not len(rows):
             return []
         rows = look.whitened(rows)
         return self._lacking(look, rows, look.walked.log_target(rows), shares, heavy)

@@ -14,11 +14,11 @@ from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.replace import graph_replace, vectorize_graph
 from pytensor.graph.traversal import ancestors
 from pytensor.scan.op import Scan
-from pytensor.tensor.shape import Shape, SpecifyShape
+from pytensor.tensor.shape import SpecifyShape
 from pytensor.tensor.subtensor import Subtensor, get_constant_idx, get_idx_list
 
 from pymc_logz.errors import ModelError
-from pymc_logz.graphs.functions import cheaply_compiled
+from pymc_logz.graphs.functions import cheaply_compiled, known_shapes
 from pymc_logz.graphs.gradients import NO_GRADIENT
 from pymc_logz.manifold.backends import SymbolicSystem
 from pymc_logz.manifold.generator_form import check_shape
@@ -52,11 +52,7 @@ def without_recurrence(observations: Sequence[Variable]) -> list[Variable]:
 def _with_known_shapes(output: Variable) -> Variable:
     """The same graph, without what matters by its known shape alone, as noise of another state."""
     drawn = [one for one in ancestors([output]) if isinstance(one.owner_op, MeasurableOp)]
-    known = {
-        one: pt.constant(one.owner.inputs[0].type.shape, dtype="int64")
-        for one in ancestors([output], blockers=drawn)
-        if isinstance(one.owner_op, Shape) and None not in one.owner.inputs[0].type.shape
-    }
+    known = known_shapes(ancestors([output], blockers=drawn))
     return graph_replace(output, known) if known else output
 
 

@@ -15,15 +15,14 @@ from pymc.initial_point import make_initial_point_expression
 from pymc.pytensorf import collect_default_updates, find_rng_nodes, replace_rng_nodes, rvs_in_graph
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import clone_replace, vectorize_graph
-from pytensor.graph.traversal import ancestors, general_toposort, toposort
+from pytensor.graph.traversal import ancestors, general_toposort
 from pytensor.graph.utils import MissingInputError
 from pytensor.tensor.random.op import RandomVariable
-from pytensor.tensor.shape import Shape
 from pytensor.tensor.type import TensorType
 from pytensor.tensor.type_other import NoneTypeT
 
 from pymc_logz.errors import ImproperPriorError, ModelError, warn
-from pymc_logz.graphs.functions import function_for, wider
+from pymc_logz.graphs.functions import function_for, known_shapes, wider
 from pymc_logz.models.cache import kept_for
 from pymc_logz.models.known_priors import (
     exact_transforms,
@@ -288,12 +287,7 @@ def simulate(model: pm.Model, rng: np.random.Generator) -> tuple[np.ndarray, dic
 def _batched(values: Sequence[Any], size: Variable) -> list[Any]:
     """Draws of many rows in one graph; raises where a distribution cannot be resized."""
     # what is made empty in the shape of a draw, as transforms do, is then not made row by row
-    known = {
-        node.outputs[0]: pt.constant(node.inputs[0].type.shape, dtype="int64")
-        for node in toposort(values)
-        if isinstance(node.op, Shape) and None not in node.inputs[0].type.shape
-    }
-    if known:
+    if known := known_shapes(ancestors(values)):
         values = clone_replace(values, known, rebuild_strict=False)
     random = rvs_in_graph(values)
     order = general_toposort(values, lambda var: var.owner.inputs if var.owner else None)

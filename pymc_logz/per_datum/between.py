@@ -86,8 +86,9 @@ class Start:
         def draw(rng: np.random.Generator, n: int) -> np.ndarray:
             return rows[resampled(log_weight, rng, n, shuffled=True)]
 
-        onward = replace(self.prepared, flat=self.flat)
-        block = block_for(onward, call.settings, call.compile_kwargs)
+        # it starts at no mixture, which moves would pay for
+        onward = replace(self.prepared, flat=self.flat), replace(call.settings, reference="prior")
+        block = block_for(*onward, call.compile_kwargs)
         path = replace(block.given_path, sample_reference=draw)
         return call.settings.within_memory(block.changed(given_path=path))
 

@@ -19,7 +19,7 @@ from pymc_logz.errors import DiscreteVariableError
 from pymc_logz.loop.calls import Call
 from pymc_logz.loop.planning import block_for
 from pymc_logz.models.cache import made_of
-from pymc_logz.models.context import check_compile_kwargs, check_no_model
+from pymc_logz.models.context import check_compile_kwargs, check_no_model, without_labels
 from pymc_logz.models.preparation import Prepared, prepare
 from pymc_logz.runners.block import Block
 from pymc_logz.seeds import random_generator
@@ -141,8 +141,8 @@ class WholeModelStep(ChosenStep):
     tune: bool
     _columns: Mapping[str, np.ndarray]
 
-    def _take(self, vars: Any, model: pm.Model, rng: Any) -> None:
-        """All variables of the model, and a generator; a ValueError if ``vars`` are only some."""
+    def _take(self, vars: Any, model: pm.Model, rng: Any) -> pm.Model:
+        """The model in plain tensors, taken whole; a ValueError if ``vars`` are only some."""
         chosen = model.value_vars if vars is None else get_value_vars_from_user_vars(vars, model)
         missing = set(model.value_vars) - set(chosen)
         if missing:
@@ -153,6 +153,7 @@ class WholeModelStep(ChosenStep):
             )
         self.vars, self.rng = model.value_vars, random_generator(rng)
         self._model, self._made_of = model, made_of(model)
+        return without_labels(model)
 
     def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
         """As of all steps; a ValueError if the model is another one than that it was made for."""

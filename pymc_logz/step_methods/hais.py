@@ -14,7 +14,6 @@ from pymc_logz.kernels.base import Kernel
 from pymc_logz.loop.calls import begun
 from pymc_logz.loop.frozen import Planned
 from pymc_logz.loop.planning import plan_run
-from pymc_logz.models.context import without_labels
 from pymc_logz.runners.anneal import anneal
 from pymc_logz.runners.moves import kernel_for
 from pymc_logz.step_methods.base import BatchedStep, declared
@@ -164,9 +163,7 @@ class HAIS(BatchedStep):
         initial_point: Mapping[str, np.ndarray] | None = None,
         compile_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
-        model = pm.modelcontext(model)
-        self._take(vars, model, rng)
-        model = without_labels(model)
+        model = self._take(vars, pm.modelcontext(model), rng)
         check_integer(2, batch_size=batch_size)
         check_integer(1, pilot_tune=pilot_tune)
         kernel, reference = kernel_for(kernel, model), checked_reference(reference, model)

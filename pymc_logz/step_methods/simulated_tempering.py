@@ -14,7 +14,6 @@ from pymc_logz.errors import logger
 from pymc_logz.kernels.base import Kernel
 from pymc_logz.loop.calls import begun
 from pymc_logz.loop.frozen import Planned
-from pymc_logz.models.context import without_labels
 from pymc_logz.runners.arrays import joined, rows_of
 from pymc_logz.runners.moves import kernel_for
 from pymc_logz.runners.temper import TemperBlock, Walkers
@@ -213,9 +212,7 @@ class SimulatedTempering(BatchedStep):
         initial_point: Mapping[str, np.ndarray] | None = None,
         compile_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
-        model = pm.modelcontext(model)
-        self._take(vars, model, rng)
-        model = without_labels(model)
+        model = self._take(vars, pm.modelcontext(model), rng)
         check_integer(1, pilot_tune=pilot_tune)
         kernel, reference = kernel_for(kernel, model), checked_reference(reference, model)
         given = settings_among(locals(), TemperedSettings)

@@ -41,7 +41,7 @@ WINGS = (
     "workflow",
 )
 # Figures of today: they may fall, and then the number here falls with them.
-CEILINGS = {"lines": 38467, "modules": 192, "lines of the core": 26483, "named numbers": 93}
+CEILINGS = {"lines": 38464, "modules": 192, "lines of the core": 26483, "named numbers": 93}
 
 
 def package_files() -> dict[str, Path]:
